@@ -1,0 +1,17 @@
+// Compiles src/ to dist/ and copies the Python side, which is run as it is, beside the code that starts it.
+import { spawnSync } from 'node:child_process'
+import { cpSync, rmSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+rmSync(`${root}dist`, { recursive: true, force: true })
+const tsc = spawnSync(
+  process.execPath,
+  [`${root}node_modules/typescript/bin/tsc`, '-p', `${root}tsconfig.build.json`],
+  { stdio: 'inherit' },
+)
+if (tsc.status !== 0) process.exit(tsc.status ?? 1)
+cpSync(`${root}src/sandbox/python`, `${root}dist/sandbox/python`, {
+  recursive: true,
+  filter: path => !path.includes('__pycache__'),
+})

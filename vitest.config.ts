@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: {
+    include: ['test/{unit,backend,sandbox,e2e,fault,escape}/**/*.test.ts'],
+    pool: 'forks',
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    // Two at a time: each sandbox test file starts a real Python worker of its own, and figures for time have to stay true.
+    maxWorkers: 2,
+  },
+})
