@@ -1,0 +1,71 @@
+import type { Logger } from 'pino'
+import { type BackendError, classifyBackendError, isAlreadyAnswered } from './errors.js'
+import { fullJitterMs, sleep as realSleep, type Sleep } from './waiting.js'
+
+const FIRST_DELAY_MS = 1_000
+const LONGEST_DELAY_MS = 30_000
+
+export type Delivery =
+  | { readonly delivered: true; readonly alreadyAnswered: boolean; readonly attempts: number }
+  /** refused: repeating is useless (error.kind is model, final or never). gave_up: time ran out, try again later. */
+  | {
+      readonly delivered: false
+      readonly why: 'refused' | 'gave_up'
+      readonly error: BackendError
+      readonly attempts: number
+    }
+  | { readonly delivered: false; readonly why: 'aborted'; readonly attempts: number }
+
+export interface DeliverOptions {
+  /** With the call's id in its bindings. */
+  readonly log: Logger
+  readonly signal: AbortSignal
+  /** From the first attempt; after that no further attempt begins. */
+  readonly giveUpAfterMs: number
+  readonly random?: () => number
+  readonly sleep?: Sleep
+  /** Monotonic milliseconds. */
+  readonly now?: () => number
+}
+
+/**
+ * Repeats `attempt` until the backend has taken it, refuses it for good, or time runs out. Waits with full jitter from 1 s
+ * doubling to 30 s, and never less than the backend's Retry-After. A refused key (auth) is retried as well: the
+ * HTTP side has thrown its cached token away by then. Never throws.
+ */
+export async function deliverWithRetry(
+  attempt: (signal: AbortSignal) => Promise<void>,
+  options: DeliverOptions,
+): Promise<Delivery> {
+  const { log, signal, giveUpAfterMs } = options
+  const { random = Math.random, sleep = realSleep, now = () => performance.now() } = options
+  const startedMs = now()
+
+  for (let attempts = 1; ; attempts += 1) {
+    if (signal.aborted) return { delivered: false, why: 'aborted', attempts: attempts - 1 }
+    const error = await attempt(signal).then(
+      () => null,
+      (thrown: unknown) => classifyBackendError(thrown),
+    )
+    if (error === null) {
+      if (attempts > 1) log.info({ attempts, ms: now() - startedMs }, 'delivered after retries')
+      return { delivered: true, alreadyAnswered: false, attempts }
+    }
+    if (isAlreadyAnswered(error)) return { delivered: true, alreadyAnswered: true, attempts }
+    switch (error.kind) {
+      case 'model':
+      case 'final':
+      case 'never':
+        return { delivered: false, why: 'refused', error, attempts }
+      case 'auth':
+      case 'retry':
+        break
+    }
+    if (signal.aborted) return { delivered: false, why: 'aborted', attempts }
+    const leftMs = giveUpAfterMs - (now() - startedMs)
+    const delayMs = Math.max(fullJitterMs(attempts, FIRST_DELAY_MS, LONGEST_DELAY_MS, random), error.retryAfterMs ?? 0)
+    if (delayMs >= leftMs) return { delivered: false, why: 'gave_up', error, attempts }
+    if (attempts === 1) log.warn({ reason: error.message, kind: error.kind }, 'delivery failed, will be retried')
+    await sleep(delayMs, signal)
+  }
+}

@@ -1,0 +1,155 @@
+import { constants } from 'node:os'
+import { readFile } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import pLimit from 'p-limit'
+import type { Outcome } from '../outcome.js'
+import { createLog } from '../telemetry/log.js'
+import type { Invocation } from '../tool/tool.js'
+import { openTools, readSetup, type Setup, type Toolset } from './setup.js'
+
+export interface ExecOptions {
+  /** A path, or - for standard input. */
+  readonly file: string
+  readonly json: boolean
+  readonly timeoutSeconds: number | null
+}
+
+/** Exit codes for ends that have none of their own, as shells and timeout(1) use them. */
+const EXIT_TIMED_OUT = 124
+const EXIT_NOT_RUN = 125
+const EXIT_KILLED = 137
+const EXIT_CANCELLED = 130
+
+/** Runs one file in the sandbox and shows what it prints. Returns the exit code. */
+export async function execFile(options: ExecOptions, env: NodeJS.ProcessEnv): Promise<number> {
+  const { setup, tools } = await open(env)
+  const stop = new AbortController()
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (stop.signal.aborted) process.exit(128 + constants.signals[signal])
+    stop.abort(`cancelled by ${signal}`)
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
+  try {
+    const code = options.file === '-' ? await text(process.stdin) : await readFile(options.file, 'utf8')
+    const args = JSON.stringify({ code, timeout_seconds: options.timeoutSeconds })
+    const streamed = { text: '' }
+    const outcome = await runArguments(args, setup, tools, stop.signal, piece => {
+      if (options.json) return
+      streamed.text += piece
+      process.stdout.write(piece)
+    })
+    if (options.json) process.stdout.write(`${JSON.stringify(outcome)}\n`)
+    else show(outcome, streamed.text)
+    return exitCode(outcome)
+  } finally {
+    await tools.pool.close()
+  }
+}
+
+/**
+ * One request a line on standard input (the tool's arguments and an id), one outcome a line on standard output, with
+ * that id. Ends with its input. As many run at once as there are slots.
+ */
+export async function execLines(env: NodeJS.ProcessEnv): Promise<number> {
+  const { setup, tools } = await open(env)
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => stop.abort(`cancelled by ${signal}`))
+  }
+  const limit = pLimit(setup.config.sandbox.slots)
+  const running = new Set<Promise<void>>()
+  const lines = createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY })
+  stop.signal.addEventListener('abort', () => lines.close())
+  for await (const line of lines) {
+    if (line.trim() === '') continue
+    const answer = limit(async () => {
+      const { id, args } = splitRequest(line)
+      const outcome = await runArguments(args, setup, tools, stop.signal, () => {})
+      process.stdout.write(`${JSON.stringify({ id, ...outcome })}\n`)
+    })
+    running.add(answer)
+    void answer.finally(() => running.delete(answer))
+  }
+  await Promise.all(running)
+  await tools.pool.close()
+  return stop.signal.aborted ? EXIT_CANCELLED : 0
+}
+
+async function open(env: NodeJS.ProcessEnv): Promise<{ setup: Setup; tools: Toolset }> {
+  const setup = readSetup({ LOG_LEVEL: 'error', ...env }, { backend: false })
+  const log = createLog({ level: setup.config.logLevel, pretty: true, destination: 'stderr' })
+  return { setup, tools: await openTools(setup, log) }
+}
+
+/** The id and the rest, which is the tool's arguments as a model would send them; a line that is no object is all rest. */
+function splitRequest(line: string): { id: unknown; args: string } {
+  try {
+    const request: unknown = JSON.parse(line)
+    if (typeof request === 'object' && request !== null && !Array.isArray(request)) {
+      const { id = null, ...args } = request as Record<string, unknown>
+      return { id, args: JSON.stringify(args) }
+    }
+  } catch {} // the parser of the arguments says what is wrong with it
+  return { id: null, args: line }
+}
+
+/** What the tool makes of arguments, without a backend: nobody can be asked, so a confirmation stays open. */
+async function runArguments(
+  args: string,
+  { config }: Setup,
+  tools: Toolset,
+  signal: AbortSignal,
+  stream: (text: string) => void,
+): Promise<Outcome> {
+  const parsed = tools.python.parse(args)
+  if (!parsed.ok) return tools.outcomes.rejected(parsed.message)
+  const invocation: Invocation<typeof parsed.args> = {
+    args: parsed.args,
+    confirmedByHuman: null,
+    scenario: '',
+    remainingMs: config.callDeadlineMs,
+    queueMs: 0,
+    signal,
+    stream,
+  }
+  const reply = await tools.python.handle(invocation)
+  if (reply.kind === 'answer' && reply.outcome !== null) return reply.outcome
+  return tools.outcomes.needsConfirmation(parsed.args.code)
+}
+
+/** What the code did not print itself: the part that was too much to stream, its value, its errors, the bracketed lines. */
+function show(outcome: Outcome, streamed: string): void {
+  const { stdout, stderr, value } = outcome
+  if (stdout.truncated) process.stdout.write(stdout.text.slice(stdout.text.indexOf('\n[… ')))
+  else process.stdout.write(stdout.text.slice(streamed.length))
+  if (value !== null) process.stdout.write(`${value}\n`)
+  if (stderr.text !== '') process.stderr.write(stderr.text)
+  const notes = outcome.content.split('\n').filter(line => /^\[.*\]$/.test(line) && !stdout.text.includes(line))
+  const shown = outcome.status === 'completed' ? notes.filter(line => line !== '[no output]') : notes
+  if (outcome.status === 'rejected') process.stderr.write(`${outcome.content}\n`)
+  else if (shown.length > 0) process.stderr.write(`${shown.join('\n')}\n`)
+}
+
+function exitCode(outcome: Outcome): number {
+  switch (outcome.status) {
+    case 'completed':
+      return 0
+    case 'failed':
+      return outcome.exit_code ?? 1
+    case 'timed_out':
+      return EXIT_TIMED_OUT
+    case 'out_of_memory':
+    case 'limit_exceeded':
+      return EXIT_KILLED
+    case 'crashed':
+      return 128 + (constants.signals[outcome.signal as NodeJS.Signals] ?? 1)
+    case 'cancelled':
+      return EXIT_CANCELLED
+    case 'rejected':
+    case 'declined':
+    case 'needs_confirmation':
+    case 'interrupted':
+      return EXIT_NOT_RUN
+  }
+}

@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
+import { type Config, loadConfig } from '../config.js'
+import { type HostFacts, readHostFacts } from '../host.js'
+import type { Outcome } from '../outcome.js'
+import { openSandbox, type TierAttempt } from '../sandbox/open.js'
+import type { Pool } from '../sandbox/pool.js'
+import { busy, notRun, outcomeWithoutRun, rejected } from '../tool/outcome-without-run.js'
+import type { OutcomeContext } from '../tool/provenance.js'
+import { createPythonExecute } from '../tool/python-execute.js'
+import { readVersion } from '../version.js'
+
+export interface Setup {
+  readonly config: Config
+  readonly host: HostFacts
+}
+
+/** Configuration from the environment. Errors: ConfigError with a report of everything that is wrong. */
+export function readSetup(env: NodeJS.ProcessEnv, needs: { readonly backend: boolean }): Setup {
+  const host = readHostFacts()
+  return { config: loadConfig(env, host, needs), host }
+}
+
+/** The tool with its sandbox running behind it. */
+export interface Toolset {
+  readonly python: ReturnType<typeof createPythonExecute>
+  readonly pool: Pool
+  readonly attempts: readonly TierAttempt[]
+  readonly outcomes: {
+    rejected(message: string): Outcome
+    busy(): Outcome
+    notRun(status: 'cancelled' | 'interrupted', reason: string): Outcome
+    broken(reason: string): Outcome
+    needsConfirmation(code: string): Outcome
+  }
+  /** One line for a person. */
+  describe(): string
+}
+
+export async function openTools(
+  { config, host }: Setup,
+  log: Logger,
+  onHealth?: (healthy: boolean, reason: string) => void,
+): Promise<Toolset> {
+  const { pool, attempts } = await openSandbox({
+    config: config.sandbox,
+    streamMaxBytes: config.streamMaxBytes,
+    cpus: host.cpus,
+    env: process.env,
+    log,
+    ...(onHealth === undefined ? {} : { onHealth }),
+  })
+  const { facts } = pool
+  for (const attempt of attempts.filter(one => !one.ok)) {
+    log.warn({ ...attempt }, 'a better sandbox tier can not be had here')
+  }
+  if (facts.missing.length > 0) log.warn({ modules: facts.missing }, 'not preloaded: not installed, or broken')
+  const layers = Object.fromEntries(facts.layers.map(layer => [layer.name, layer.inForce ? (layer.why ?? true) : layer.why]))
+  log.info({ tier: facts.tier, layers, interpreter: facts.interpreter, installed: facts.installed }, 'sandbox is up')
+  const context: OutcomeContext = {
+    config,
+    facts,
+    version: readVersion(),
+    workerId: randomBytes(6).toString('hex'),
+  }
+  const python = createPythonExecute({ ...context, run: request => pool.run(request) })
+  return {
+    python,
+    pool,
+    attempts,
+    outcomes: {
+      rejected: message => rejected(context, message),
+      busy: () => busy(context),
+      notRun: (status, reason) => notRun(context, status, reason),
+      broken: reason =>
+        outcomeWithoutRun(context, 'interrupted', `[interrupted: ${reason}; the code may have run in part]`),
+      needsConfirmation: code =>
+        outcomeWithoutRun(context, 'needs_confirmation', '[not run: a person has to confirm this code first]', { code }),
+    },
+    describe: () => {
+      const absent = facts.layers.filter(layer => !layer.inForce).map(layer => layer.name)
+      const libraries = Object.entries(facts.installed).map(([name, version]) => `${name} ${version}`.trim())
+      return [
+        `${facts.tier} tier${absent.length > 0 ? ` (without: ${absent.join(', ')})` : ''}`,
+        `Python ${facts.interpreter.version}`,
+        ...(libraries.length > 0 ? [libraries.join(', ')] : []),
+      ].join(' · ')
+    },
+  }
+}

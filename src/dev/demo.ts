@@ -1,0 +1,166 @@
+import { createCallView, summarise } from './call-view.js'
+import { type EmbeddedBackend, startEmbeddedBackend } from './embedded-backend.js'
+import type { Answer } from './records.js'
+import { SAMPLES, type Sample } from './samples.js'
+import { createPaint, type Paint, type Terminal } from './terminal.js'
+
+const CONNECT_LIMIT_MS = 30_000
+const ANSWER_LIMIT_MS = 60_000
+/** The last delta travels on a websocket of its own and may be a moment behind the result. */
+const LATE_DELTA_LIMIT_MS = 2_000
+
+/** A worker that runs against the given backend. */
+export interface RunningWorker {
+  stop(): Promise<void>
+  /** One line for a person: sandbox tier, interpreter. */
+  describe(): string
+}
+
+export type StartWorker = (backendUrl: string, apiKey: string) => Promise<RunningWorker>
+
+/**
+ * Three sample calls through an embedded backend and a real worker, shown as they happen. What is shown is checked as well: the status,
+ * the text, that output came while the code ran, and that the result says what was streamed.
+ *
+ * Returns the exit code: 0, or 1 after saying what was not as it should be. Never throws for a worker that does not start.
+ */
+export async function runDemo(options: {
+  readonly startWorker: StartWorker
+  readonly out: Terminal
+  readonly env?: NodeJS.ProcessEnv
+  readonly samples?: readonly Sample[]
+}): Promise<number> {
+  const { out } = options
+  const paint = createPaint(out, options.env ?? process.env)
+  const samples = options.samples ?? SAMPLES
+  const backend = await startEmbeddedBackend()
+  let worker: RunningWorker | null = null
+  const faults: string[] = []
+  try {
+    out.write(
+      `${paint.bold('python_execute demo')}: a backend and a worker, both on this machine, nothing leaves it.\n`,
+    )
+    worker = await options.startWorker(backend.url, backend.apiKey)
+    await connected(backend)
+    out.write(`${paint.dim('backend')}  ${backend.url}\n${paint.dim('worker')}   ${worker.describe()}\n`)
+    for (const [index, sample] of samples.entries()) {
+      faults.push(...(await show(backend, sample, `${index + 1} of ${samples.length} · ${sample.title}`, out, paint)))
+    }
+  } catch (error) {
+    faults.push(error instanceof Error ? error.message : String(error))
+  } finally {
+    await stopWorker(worker, faults)
+    // Only now: a second post may come at any time while the worker lives.
+    if (backend.duplicates.length > 0) faults.push(`${backend.duplicates.length} of the answers came twice`)
+    await backend.close()
+  }
+  return conclude(faults, samples.length, out, paint)
+}
+
+/** Waits until the worker has both registered the tool and asked for calls. */
+async function connected(backend: EmbeddedBackend): Promise<void> {
+  await backend.waitFor(
+    () => backend.subscribers > 0 && backend.registrations.length > 0,
+    CONNECT_LIMIT_MS,
+    () => (backend.subscribers > 0 ? 'the worker did not register its tool' : 'the worker did not subscribe'),
+  )
+}
+
+async function show(
+  backend: EmbeddedBackend,
+  sample: Sample,
+  title: string,
+  out: Terminal,
+  paint: Paint,
+): Promise<readonly string[]> {
+  const now = (): number => performance.now()
+  const view = createCallView({ out, paint, label: '', live: true, now })
+  view.begin(title, sample.code)
+  let fcallId: string | null = null
+  const forget = backend.onEvent(event => {
+    if (event.type === 'delta' && event.fcallId === fcallId) view.delta(event.delta)
+  })
+  try {
+    fcallId = backend.pushCode(sample.code).fcall_id
+    const id = fcallId
+    const answer = await backend.waitForAnswer(id, ANSWER_LIMIT_MS)
+    const agreed = await agrees(backend, sample, answer)
+    forget()
+    view.end(answer)
+    const faults = [...check(sample, answer, backend), ...(agreed ? [] : ['the result does not say what was streamed'])]
+    if (faults.length === 0) out.write(paint.dim(`  ${checkedLine(backend, id)}\n`))
+    return faults.map(fault => `${title}: ${fault}`)
+  } finally {
+    forget()
+  }
+}
+
+/**
+ * Whether the result says what was streamed: the same where the sample only prints, else as its beginning (a value or a traceback
+ * follows). Waits for a last delta that is on its way.
+ */
+async function agrees(backend: EmbeddedBackend, sample: Sample, answer: Answer): Promise<boolean> {
+  const text = summarise(answer).text.trimEnd()
+  const agree = (): boolean => {
+    const streamed = streamedText(backend, answer.fcallId).trimEnd()
+    return sample.expectedStream === null ? streamed !== '' && text.startsWith(streamed) : streamed === text
+  }
+  return await backend.waitFor(agree, LATE_DELTA_LIMIT_MS).then(
+    () => true,
+    () => false,
+  )
+}
+
+function check(sample: Sample, answer: Answer, backend: EmbeddedBackend): string[] {
+  const faults: string[] = []
+  const { status, text } = summarise(answer)
+  if (status !== sample.expectedStatus) faults.push(`ended as ${status}, expected ${sample.expectedStatus}`)
+  for (const expected of sample.expectedTexts) {
+    if (!text.includes(expected)) faults.push(`the result lacks ${JSON.stringify(expected)}`)
+  }
+  if (sample.expectedStream !== null) {
+    const { deltas, overMs } = sample.expectedStream
+    const came = backend.deltas(answer.fcallId)
+    const spread = (came.at(-1)?.atMs ?? 0) - (came[0]?.atMs ?? 0)
+    if (came.length < deltas || spread < overMs) {
+      faults.push(
+        `${came.length} messages over ${Math.round(spread)} ms were streamed, expected ${deltas} over ${overMs}`,
+      )
+    }
+  }
+  return faults
+}
+
+function checkedLine(backend: EmbeddedBackend, fcallId: string): string {
+  const messages = backend.deltas(fcallId).length
+  return `checked: status and text as expected, the output came in ${messages} ${messages === 1 ? 'message' : 'messages'}`
+}
+
+function streamedText(backend: EmbeddedBackend, fcallId: string): string {
+  return backend
+    .deltas(fcallId)
+    .map(delta => delta.text)
+    .join('')
+}
+
+async function stopWorker(worker: RunningWorker | null, faults: string[]): Promise<void> {
+  try {
+    await worker?.stop()
+  } catch (error) {
+    faults.push(`the worker did not stop: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+function conclude(faults: readonly string[], calls: number, out: Terminal, paint: Paint): number {
+  if (faults.length > 0) {
+    out.write(`\n${paint.red('The demo did not come out as it should:')}\n`)
+    for (const fault of faults) out.write(`  ${fault}\n`)
+    return 1
+  }
+  out.write(`\n${paint.green(`All ${calls} calls came back as they should.`)} Next:\n`)
+  out.write(`  ${paint.cyan('node dist/main.js exec script.py')}   run a file of your own in the sandbox\n`)
+  out.write(
+    `  ${paint.cyan('node dist/main.js dev')}              keep this backend and worker up and send calls with curl\n`,
+  )
+  return 0
+}

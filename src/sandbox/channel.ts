@@ -1,0 +1,53 @@
+import type { Duplex } from 'node:stream'
+import { type Frame, FrameDecoder, packFrame, packJson } from './frames.js'
+
+/** Frames over one stream to a process of the sandbox. `onEnd` comes exactly once, whatever ended it. */
+export class Channel {
+  readonly #stream: Duplex
+  #onFrame: (frame: Frame) => void = () => {}
+  #onEnd: () => void = () => {}
+  #ended = false
+
+  constructor(stream: Duplex) {
+    this.#stream = stream
+    const decoder = new FrameDecoder()
+    stream.on('data', (chunk: Buffer) => {
+      try {
+        for (const frame of decoder.feed(chunk)) this.#onFrame(frame)
+      } catch {
+        stream.destroy() // a malformed frame: the process at the other end can't be trusted any more
+      }
+    })
+    const end = () => {
+      if (this.#ended) return
+      this.#ended = true
+      this.#onEnd()
+    }
+    stream.on('error', end)
+    stream.on('close', end)
+    stream.on('end', end)
+  }
+
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  /** Frames that came before are not lost: call it in the turn in which the channel was handed over. */
+  listen(onFrame: (frame: Frame) => void, onEnd: () => void): void {
+    this.#onFrame = onFrame
+    this.#onEnd = onEnd
+    if (this.#ended) onEnd()
+  }
+
+  sendJson(value: unknown): void {
+    if (!this.#ended) this.#stream.write(packJson(value))
+  }
+
+  send(type: string, payload: Uint8Array): void {
+    if (!this.#ended) this.#stream.write(packFrame(type, payload))
+  }
+
+  destroy(): void {
+    this.#stream.destroy()
+  }
+}

@@ -1,0 +1,39 @@
+import type { Layer, TierName } from '../outcome.js'
+import type { Up } from './machinery.js'
+
+/** What each tier puts between the code and the machine, as far as it is in force here. */
+export function layersOf(tier: TierName, up: Up): Layer[] {
+  const landlock: Layer =
+    up.landlock_abi === 0
+      ? { name: 'landlock', inForce: false, why: 'the kernel has no Landlock, or it is switched off (lsm= on its command line)' }
+      : up.landlock_missing.length === 0
+        ? { name: 'landlock', inForce: true }
+        : {
+            name: 'landlock',
+            inForce: true,
+            why: `ABI ${up.landlock_abi}, without: ${up.landlock_missing.join(', ')}`,
+          }
+  const shared: Layer[] = [
+    { name: 'seccomp', inForce: true },
+    landlock,
+    { name: 'rlimits', inForce: true },
+    { name: 'watch', inForce: true },
+    up.uid_base === null
+      ? { name: 'uid', inForce: false, why: 'not root with CAP_SETUID: sandboxes have the uid of the worker' }
+      : { name: 'uid', inForce: true },
+  ]
+  if (tier === 'landlock') {
+    return [
+      { name: 'namespaces', inForce: false, why: 'this is the landlock tier: file names of the host can be stat’ed' },
+      ...shared,
+    ]
+  }
+  return [
+    ...['user', 'pid', 'mount', 'net', 'ipc', 'uts'].map(name => ({ name: `${name} namespace`, inForce: true })),
+    { name: 'root of its own', inForce: true },
+    up.proc
+      ? { name: '/proc of its own', inForce: true }
+      : { name: '/proc of its own', inForce: false, why: `refused with errno ${up.proc_errno}: /proc is masked here` },
+    ...shared,
+  ]
+}

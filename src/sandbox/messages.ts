@@ -1,0 +1,71 @@
+import { z } from 'zod'
+
+/** What template, zygote and warden say. The Python side is in python/core; unknown fields are ignored. */
+
+export const TemplateEvent = z.discriminatedUnion('event', [
+  z.object({
+    event: z.literal('up'),
+    landlock_abi: z.number(),
+    landlock_missing: z.array(z.string()),
+    /** Whether sandboxes have a /proc of their own; else the errno of the refusal. */
+    proc: z.boolean(),
+    proc_errno: z.number(),
+    uid_base: z.number().nullable(),
+  }),
+  z.object({ event: z.literal('failed'), step: z.string(), errno: z.number(), message: z.string() }),
+  z.object({ event: z.literal('zygote_exit'), zygote: z.number(), code: z.number() }),
+  z.object({ event: z.literal('no_zygote'), sandbox: z.number() }),
+])
+export type TemplateEvent = z.infer<typeof TemplateEvent>
+
+/** How a guest ended, as only its parent can know. */
+export const GuestExit = z.object({
+  event: z.literal('exit'),
+  sandbox: z.number(),
+  code: z.number().nullable(),
+  signal: z.number().nullable(),
+  cpu_ms: z.number(),
+  max_rss_bytes: z.number(),
+})
+export type GuestExit = z.infer<typeof GuestExit>
+
+export const ZygoteEvent = z.discriminatedUnion('event', [
+  z.object({
+    event: z.literal('ready'),
+    installed: z.record(z.string(), z.string()),
+    missing: z.record(z.string(), z.string()),
+    import_ms: z.number(),
+  }),
+  /** The module started a thread when it was imported: a process that forks must have no other. */
+  z.object({ event: z.literal('unfit'), module: z.string() }),
+  z.object({ event: z.literal('not_forked'), sandbox: z.number(), message: z.string() }),
+  GuestExit,
+  z.object({ event: z.literal('pong') }),
+])
+
+export const RunEnd = z.object({
+  event: z.literal('end'),
+  cause: z.enum(['wall', 'cpu', 'memory', 'processes', 'workspace_bytes', 'workspace_files', 'cancelled']).nullable(),
+  figure: z.number().nullable(),
+  run_ms: z.number(),
+  cpu_ms: z.number(),
+  peak_bytes: z.number(),
+  baseline_bytes: z.number(),
+  peak_processes: z.number(),
+  workspace_bytes: z.number(),
+  workspace_files: z.number(),
+  workspace_full: z.boolean(),
+  workspace_files_full: z.boolean(),
+  stdout_total: z.number(),
+  stderr_total: z.number(),
+  files: z.array(z.object({ path: z.string(), bytes: z.number() })),
+  files_more: z.number(),
+})
+export type RunEnd = z.infer<typeof RunEnd>
+
+export const WardenEvent = z.discriminatedUnion('event', [
+  z.object({ event: z.literal('parked') }),
+  z.object({ event: z.literal('started') }),
+  z.object({ event: z.literal('failed'), message: z.string() }),
+  RunEnd,
+])

@@ -1,0 +1,138 @@
+import type { Logger } from 'pino'
+import type { SandboxConfig } from '../config.js'
+import type { Layer, SandboxFacts, TierName } from '../outcome.js'
+import { findInterpreter, type Interpreter } from './interpreter.js'
+import { layersOf } from './layers.js'
+import { wireLimits } from './limits.js'
+import { Machinery, type MachineryOptions, TierUnavailable } from './machinery.js'
+import { Pool } from './pool.js'
+import { selfTest } from './self-test.js'
+
+export interface OpenOptions {
+  readonly config: SandboxConfig
+  readonly streamMaxBytes: number
+  readonly cpus: number
+  readonly env: NodeJS.ProcessEnv
+  readonly log: Logger
+  readonly landlockAbiMost?: number
+  onHealth?(healthy: boolean, reason: string): void
+}
+
+/** What was tried of one tier. */
+export interface TierAttempt {
+  readonly tier: TierName
+  readonly ok: boolean
+  readonly step?: string
+  readonly errno?: number
+  readonly message?: string
+  readonly remedy?: string
+}
+
+/** No tier that is allowed can be had; `attempts` say why and what to do. */
+export class SandboxUnavailable extends Error {
+  override readonly name = 'SandboxUnavailable'
+  readonly attempts: readonly TierAttempt[]
+
+  constructor(attempts: readonly TierAttempt[]) {
+    super(
+      `no sandbox: ${attempts.map(a => `${a.tier}: ${a.message}${a.remedy === undefined ? '' : ` (${a.remedy})`}`).join('; ')}`,
+    )
+    this.attempts = attempts
+  }
+}
+
+/** Best first. */
+const TIERS: readonly TierName[] = ['namespaces', 'landlock']
+
+/** Opens the best tier that the configuration allows, by really doing it, and proves it with an escape test. */
+export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; attempts: readonly TierAttempt[] }> {
+  const { config, log } = options
+  const interpreter = await findInterpreter(config.python, options.env)
+  const attempts: TierAttempt[] = []
+  for (const tier of candidates(config)) {
+    const machineryOptions: MachineryOptions = {
+      tier,
+      interpreter,
+      preload: config.preload,
+      limits: wireLimits(config, options.streamMaxBytes),
+      log,
+      ...(options.landlockAbiMost === undefined ? {} : { landlockAbiMost: options.landlockAbiMost }),
+    }
+    let machinery: Machinery
+    try {
+      machinery = await Machinery.start(machineryOptions)
+    } catch (error) {
+      attempts.push(attemptFailed(tier, error as Error))
+      continue
+    }
+    const layers = layersOf(tier, machinery.up)
+    const facts = factsOf(tier, layers, interpreter, machinery)
+    const pool = new Pool(machinery, {
+      config,
+      machinery: machineryOptions,
+      facts,
+      log,
+      cpus: options.cpus,
+      ...(options.onHealth === undefined ? {} : { onHealth: options.onHealth }),
+    })
+    const escapes = await selfTest(pool)
+    if (escapes.length > 0) {
+      await pool.close()
+      attempts.push({ tier, ok: false, step: 'self-test', message: `the self-test got through: ${escapes.join(', ')}` })
+      continue
+    }
+    attempts.push({ tier, ok: true })
+    return { pool, attempts }
+  }
+  throw new SandboxUnavailable(attempts)
+}
+
+function candidates(config: SandboxConfig): TierName[] {
+  if (config.tier !== 'auto') return [config.tier]
+  return TIERS.slice(0, TIERS.indexOf(config.minTier) + 1)
+}
+
+function factsOf(
+  tier: TierName,
+  layers: readonly Layer[],
+  interpreter: Interpreter,
+  machinery: Machinery,
+): SandboxFacts {
+  return {
+    tier,
+    layers,
+    interpreter: { path: interpreter.path, version: interpreter.version },
+    installed: machinery.preloaded.installed,
+    missing: Object.keys(machinery.preloaded.missing),
+    subprocesses: tier === 'namespaces',
+  }
+}
+
+function attemptFailed(tier: TierName, error: Error): TierAttempt {
+  if (!(error instanceof TierUnavailable)) return { tier, ok: false, step: 'zygote', message: error.message }
+  const remedy = remedyFor(error)
+  return {
+    tier,
+    ok: false,
+    step: error.step,
+    errno: error.errno,
+    message: error.message,
+    ...(remedy === null ? {} : { remedy }),
+  }
+}
+
+function remedyFor(error: TierUnavailable): string | null {
+  if (error.step === 'interpreter') {
+    return 'name an interpreter that every user can read, for example SANDBOX_PYTHON=/usr/bin/python3, or allow the namespaces tier'
+  }
+  if (error.tier === 'landlock') return 'a kernel with Landlock ABI 3 is needed: Linux 6.2 or later with landlock in its lsm= list'
+  switch (error.step) {
+    case 'user namespace':
+      return 'allow user namespaces: in Docker use the seccomp profile of docker/; on the host check sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns; in Kubernetes set hostUsers: false'
+    case 'mount and pid namespaces':
+    case 'file tree':
+      return 'allow mounting: in Docker use the seccomp profile of docker/ and --security-opt apparmor=unconfined'
+    default:
+      return null
+  }
+}

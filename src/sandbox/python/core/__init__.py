@@ -1,0 +1,1 @@
+"""The Python side of the sandbox: template, zygote, warden, guest. Standard library and ctypes only."""

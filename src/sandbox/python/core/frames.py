@@ -1,0 +1,75 @@
+"""Frames between the worker and the processes of the sandbox: 4-byte little-endian length, 1-byte type, payload.
+
+The length counts the payload alone. JSON frames have the type "J"; the others carry raw bytes.
+"""
+
+import json
+import struct
+
+HEADER = struct.Struct("<Ib")
+MAX_PAYLOAD = 64 << 20
+
+JSON = ord("J")
+CODE = ord("C")  # worker to warden to guest: the source, as UTF-8
+STDOUT = ord("O")  # warden to worker: bytes as they were written, from the beginning of the stream
+STDERR = ord("E")
+STDOUT_TAIL = ord("o")  # warden to worker, at the end: the last bytes of a stream that was not sent in full
+STDERR_TAIL = ord("e")
+VALUE = ord("V")  # guest to warden to worker: repr of the last expression, as UTF-8
+
+
+def pack(kind, payload):
+    return HEADER.pack(len(payload), kind) + payload
+
+
+def pack_json(value):
+    return pack(JSON, json.dumps(value).encode())
+
+
+class Decoder:
+    """Cuts a stream of bytes into frames. Raises ValueError on a payload longer than `limit`."""
+
+    def __init__(self, limit=MAX_PAYLOAD):
+        self._buffer = bytearray()
+        self._limit = limit
+
+    def feed(self, data):
+        self._buffer += data
+        frames = []
+        offset = 0
+        while len(self._buffer) - offset >= HEADER.size:
+            length, kind = HEADER.unpack_from(self._buffer, offset)
+            if length > self._limit:
+                raise ValueError(f"a frame of {length} bytes is over the limit of {self._limit}")
+            end = offset + HEADER.size + length
+            if len(self._buffer) < end:
+                break
+            frames.append((kind, bytes(self._buffer[offset + HEADER.size : end])))
+            offset = end
+        if offset:
+            del self._buffer[:offset]
+        return frames
+
+
+class Channel:
+    """Blocking frames over a socket, for the parts that talk in turns."""
+
+    def __init__(self, sock, limit=MAX_PAYLOAD):
+        self.socket = sock
+        self._decoder = Decoder(limit)
+        self._ready = []
+
+    def send(self, kind, payload):
+        self.socket.sendall(pack(kind, payload))
+
+    def send_json(self, value):
+        self.socket.sendall(pack_json(value))
+
+    def receive(self):
+        """The next (kind, payload), or None at the end of the stream."""
+        while not self._ready:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                return None
+            self._ready = self._decoder.feed(data)
+        return self._ready.pop(0)

@@ -1,0 +1,130 @@
+"""The guest: forked by the zygote into a warden's namespaces, locked down, parked until its code comes, used once."""
+
+import gc
+import importlib
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import traceback
+
+from . import execute, frames, linux, lockdown, root
+
+_WARM = "ast asyncio base64 collections csv datetime decimal functools hashlib inspect itertools json linecache math pathlib random re statistics string tempfile textwrap threading traceback typing uuid".split()
+CONTROL = 3
+
+
+def warm():
+    """Imports, in the zygote, what most code uses of the standard library."""
+    for name in _WARM:
+        importlib.import_module(name)
+    json.dumps({"a": [1.5, None]})
+
+
+class Places:
+    """Where a guest finds its folders: fixed paths in a root of its own, below a folder of the host in the landlock tier."""
+
+    def __init__(self, boot, sandbox):
+        box = "" if boot["tier"] == "namespaces" else f"{boot['boxes_dir']}/{sandbox}"
+        self.work = f"{box}/work"
+        self.code = f"{box}/code"
+        self.home = f"{box}/home/sandbox"
+        self.tmp = f"{box}/tmp"
+
+    def writable(self, boot):
+        devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
+        if boot["tier"] == "namespaces":
+            return [*root.WRITABLE, *devices]
+        return [self.work, self.code, self.home, self.tmp, *devices]
+
+    def readable(self, boot):
+        if boot["tier"] == "namespaces":
+            return ["/"]
+        etc = [f"/etc/{name}" for name in lockdown.READABLE_ETC]
+        return ["/usr", "/bin", "/lib", "/lib64", *boot["trees"], *etc]
+
+
+def main(world, order, parts):
+    """Does not return: the process ends with the code that it ran."""
+    try:
+        places = Places(world.boot, order["sandbox"])
+        outer_pid = int(os.readlink("self", dir_fd=world.outer_proc))
+        _enter(world, order, parts)
+        _lower_priority(world)
+        lockdown.lock_guest(
+            world.boot, order["limits"], world.filters, places.readable(world.boot), places.writable(world.boot)
+        )
+        _make_own(places)
+        channel = frames.Channel(socket.socket(fileno=CONTROL))
+        channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": outer_pid})
+        message = channel.receive()
+    except BaseException as error:
+        _fail(error)
+    if message is None:
+        os._exit(0)  # the sandbox was not needed
+    execute.run(message[1], places, channel)
+
+
+def _fail(error):
+    """Says on the control socket why there is no guest; a traceback would land in the output of nobody's code."""
+    step = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error} ({step.name}, line {step.lineno})"
+    try:
+        os.write(CONTROL, frames.pack_json({"event": "failed", "message": text}))
+    finally:
+        os._exit(1)
+
+
+def _enter(world, order, parts):
+    """Namespaces, uid, descriptors: afterwards only 0 to 3 are open."""
+    flags = {
+        "user": linux.CLONE_NEWUSER,
+        "mnt": linux.CLONE_NEWNS,
+        "net": linux.CLONE_NEWNET,
+        "ipc": linux.CLONE_NEWIPC,
+        "uts": linux.CLONE_NEWUTS,
+    }
+    for name, flag in flags.items():
+        if name in parts:
+            linux.setns(parts[name], flag)
+    uid_base = world.boot["uid_base"]
+    uid = 1000 if world.namespaces else None if uid_base is None else uid_base + order["slot"]
+    if uid is not None:
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    if not world.namespaces:
+        # A change of uid clears it. In the other tier the kernel ends all with the warden.
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    _raise_oom_score(world)
+    null = os.open("/dev/null", os.O_RDWR)
+    # Numbers above all others first, so that no dup2 closes a descriptor that is still to be placed.
+    high = [os.dup(fd) for fd in (null, parts["stdout"], parts["stderr"], parts["control"])]
+    for target, fd in enumerate(high):
+        os.dup2(fd, target, inheritable=target < CONTROL)
+    os.closerange(CONTROL + 1, 1 << 16)
+
+
+def _raise_oom_score(world):
+    try:
+        fd = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=world.outer_proc)
+    except OSError:
+        return
+    os.write(fd, b"1000")
+    os.close(fd)
+
+
+def _lower_priority(world):
+    os.nice(world.boot["nice"])
+
+
+def _make_own(places):
+    """What must differ from every other guest of this zygote, and be as in a fresh interpreter."""
+    os.chdir(places.work)
+    random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    execute.prepare(places)
+    gc.enable()

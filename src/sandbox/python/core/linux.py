@@ -1,0 +1,205 @@
+"""The kernel calls that the standard library does not offer on every Python from 3.10 on.
+
+Every function raises OSError with the errno of the call and its name. Constants are from the kernel's uapi headers.
+"""
+
+import ctypes
+import os
+import platform
+import struct
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+ARCH = platform.machine()
+_NUMBERS = {  # call: (x86_64, aarch64)
+    "capget": (125, 90),
+    "capset": (126, 91),
+    "pivot_root": (155, 41),
+    "seccomp": (317, 277),
+    "mount_setattr": (442, 442),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_add_rule": (445, 445),
+    "landlock_restrict_self": (446, 446),
+}
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_MOVE = 0x2000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MNT_DETACH = 2
+
+MOUNT_ATTR_RDONLY = 0x1
+MOUNT_ATTR_NOSUID = 0x2
+MOUNT_ATTR_NODEV = 0x4
+MOUNT_ATTR_NOEXEC = 0x8
+AT_FDCWD = -100
+AT_RECURSIVE = 0x8000
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_KEEPCAPS = 8
+PR_SET_NAME = 15
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+CAP_SYS_ADMIN = 21
+
+
+def _check(result, name):
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
+    return result
+
+
+def _syscall(name, *args):
+    number = _NUMBERS[name][1 if ARCH == "aarch64" else 0]
+    wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
+    return _check(_libc.syscall(ctypes.c_long(number), *wide), name)
+
+
+def _path(value):
+    return None if value is None else os.fsencode(value)
+
+
+def unshare(flags):
+    _check(_libc.unshare(flags), "unshare")
+
+
+def setns(fd, flags):
+    _check(_libc.setns(fd, flags), "setns")
+
+
+def mount(source, target, kind=None, flags=0, data=None):
+    result = _libc.mount(_path(source), _path(target), _path(kind), ctypes.c_ulong(flags), _path(data))
+    _check(result, f"mount on {target}")
+
+
+def set_mount_attributes(target, attributes):
+    """Adds MOUNT_ATTR_* to a mount and all below it; needs Linux 5.12."""
+    raw = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    _syscall("mount_setattr", AT_FDCWD, _path(target), AT_RECURSIVE, raw, len(raw))
+
+
+def pivot_root(new, old):
+    _syscall("pivot_root", _path(new), _path(old))
+
+
+def unmount(target, flags):
+    _check(_libc.umount2(_path(target), flags), f"umount2 {target}")
+
+
+def prctl(option, value=0, third=0, fourth=0, fifth=0):
+    wide = [ctypes.c_ulong(a) for a in (value, third, fourth, fifth)]
+    return _check(_libc.prctl(option, *wide), f"prctl {option}")
+
+
+def set_name(name):
+    """Names the calling thread; at most 15 bytes are shown."""
+    buffer = ctypes.create_string_buffer(name.encode()[:15])
+    _check(_libc.prctl(PR_SET_NAME, buffer, 0, 0, 0), "prctl PR_SET_NAME")
+
+
+def _last_capability():
+    try:
+        with open("/proc/sys/kernel/cap_last_cap") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 40  # CAP_CHECKPOINT_RESTORE, the last one up to Linux 6.18
+
+
+LAST_CAPABILITY = _last_capability()
+
+
+def _set_capabilities(mask):
+    header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    _syscall("capset", header, struct.pack("=IIIIII", low, low, 0, high, high, 0))
+
+
+def _capabilities():
+    """(effective, permitted) of this process, as bit masks."""
+    header = struct.pack("=Ii", 0x20080522, 0)
+    data = ctypes.create_string_buffer(24)
+    _syscall("capget", header, data)
+    low_effective, low_permitted, _, high_effective, high_permitted, _ = struct.unpack("=IIIIII", data.raw)
+    return high_effective << 32 | low_effective, high_permitted << 32 | low_permitted
+
+
+def raise_capabilities():
+    """Makes all that is permitted effective again, after a change of uid under PR_SET_KEEPCAPS."""
+    _set_capabilities(_capabilities()[1])
+
+
+def drop_capabilities():
+    for capability in range(LAST_CAPABILITY + 1):
+        try:
+            prctl(PR_CAPBSET_DROP, capability)
+        except OSError:
+            break  # no CAP_SETPCAP, so no way to gain anything by the bounding set either: no_new_privs is on
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    _set_capabilities(0)
+
+
+def has_capability(capability):
+    return bool(_capabilities()[0] >> capability & 1)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+
+def load_seccomp(bpf):
+    """Installs a filter given as the bytes of a sock_filter array; no_new_privs must be on."""
+    buffer = ctypes.create_string_buffer(bpf, len(bpf))
+    program = _Program(len(bpf) // 8, ctypes.addressof(buffer))
+    _syscall("seccomp", 1, 0, ctypes.byref(program))  # SECCOMP_SET_MODE_FILTER
+
+
+def landlock_abi():
+    """The Landlock ABI of the kernel, 0 where there is none."""
+    try:
+        return _syscall("landlock_create_ruleset", None, 0, 1)
+    except OSError:
+        return 0
+
+
+def landlock_create_ruleset(handled_files, handled_network, scoped):
+    if scoped:
+        attributes = struct.pack("=QQQ", handled_files, handled_network, scoped)
+    elif handled_network:
+        attributes = struct.pack("=QQ", handled_files, handled_network)
+    else:
+        attributes = struct.pack("=Q", handled_files)
+    return _syscall("landlock_create_ruleset", attributes, len(attributes), 0)
+
+
+def landlock_allow_beneath(ruleset, access, path_fd):
+    rule = struct.pack("=Qi", access, path_fd)
+    _syscall("landlock_add_rule", ruleset, 1, rule, 0)
+
+
+def landlock_restrict_self(ruleset):
+    _syscall("landlock_restrict_self", ruleset, 0)
+
+
+def unbuffer_c_streams():
+    """libc's own stdout and stderr lose their buffers, so that C code's lines come out where they happen."""
+    for name in ("stdout", "stderr"):
+        stream = ctypes.c_void_p.in_dll(_libc, name)
+        _libc.setvbuf(stream, None, 2, 0)  # _IONBF

@@ -1,0 +1,70 @@
+"""What a guest gives up before it is parked, and a warden before a guest exists."""
+
+import base64
+import json
+import os
+import resource
+import struct
+
+from . import landlock, linux
+
+READABLE_ETC = ("alternatives", "fonts", "ld.so.cache", "localtime", "mime.types", "matplotlibrc", "ssl/certs", "ssl/openssl.cnf")
+
+
+class Filters:
+    """The committed seccomp programs of this machine's architecture (seccomp/filters.json, made by seccomp/generate.py)."""
+
+    def __init__(self, here):
+        with open(os.path.join(here, "seccomp", "filters.json")) as file:
+            data = json.load(file)
+        self._sentinel = data["sentinel_pid"]
+        self._programs = {name: base64.b64decode(entry["bpf"]) for name, entry in data["filters"][linux.ARCH].items()}
+
+    def load(self, name):
+        """Installs the filter `name`; "only on oneself" in it means the calling process from then on."""
+        program = bytearray(self._programs[name])
+        pid = os.getpid()
+        for offset in range(0, len(program), 8):  # struct sock_filter: u16 code, u8 jt, u8 jf, u32 k
+            if struct.unpack_from("=I", program, offset + 4)[0] == self._sentinel:
+                struct.pack_into("=I", program, offset + 4, pid)
+        linux.load_seccomp(bytes(program))
+
+
+def set_limits(limits, processes):
+    """rlimits of a guest; all hard. RLIMIT_NPROC counts for the user namespace and uid, the warden included."""
+    for kind, value in (
+        (resource.RLIMIT_NOFILE, limits["open_files"]),
+        (resource.RLIMIT_FSIZE, limits["file_bytes"]),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 1 << 16),
+        (resource.RLIMIT_NPROC, processes),
+    ):
+        if value is None:
+            continue
+        hard = resource.getrlimit(kind)[1]
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def lock_guest(boot, limits, filters, readable, writable):
+    """Capabilities, no_new_privs, Landlock, seccomp, rlimits: nothing of it can be taken back."""
+    namespaces = boot["tier"] == "namespaces"
+    shared_uid = not namespaces and boot["uid_base"] is None
+    # The warden is one more process of the same uid in the namespace; a uid shared with the host can't be limited this way.
+    set_limits(limits, None if shared_uid else limits["processes"] + 1)
+    linux.drop_capabilities()
+    # The warden reads the guest's memory use, which needs a dumpable process of the same uid.
+    linux.prctl(linux.PR_SET_DUMPABLE, 1)
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    if boot["landlock_abi"] > 0:
+        landlock.restrict(boot["landlock_abi"], readable, writable, network=namespaces)
+    filters.load("namespaces" if namespaces else "landlock-shared-uid" if shared_uid else "landlock")
+
+
+def lock_warden(filters):
+    """Undumpable, so that no guest of the same uid can open its memory; without capabilities; under a filter of its own."""
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)
+    linux.drop_capabilities()
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    filters.load("warden")

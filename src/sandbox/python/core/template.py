@@ -1,0 +1,277 @@
+"""The template: a bare interpreter that starts everything. It forks zygotes and wardens and reaps what nobody else does.
+
+In the namespaces tier it is PID 1 of a pid namespace that its user namespace owns: when it dies the kernel kills all that
+is left of every sandbox. In the landlock tier each process asks for SIGKILL when its parent dies.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+
+from . import frames, landlock, linux, lockdown, root, warden, workspace, zygote
+
+
+class Failure(Exception):
+    """A step of the set-up that the kernel or the configuration refused."""
+
+    def __init__(self, step, error):
+        super().__init__(f"{step}: {error}")
+        self.step = step
+        self.errno = getattr(error, "errno", 0) or 0
+
+
+class step:
+    """with step("name"): an OSError inside becomes a Failure that names the step."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, _):
+        if isinstance(error, OSError):
+            raise Failure(self._name, error) from error
+
+
+class World:
+    """What all processes of the sandbox inherit: the boot message and the descriptors into the outside."""
+
+    def __init__(self, boot, here):
+        self.boot = boot
+        self.namespaces = boot["tier"] == "namespaces"
+        self.socket_dir = os.open(boot["socket_dir"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.outer_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.filters = lockdown.Filters(here)
+        self.own_pid_ns = -1
+
+    def connect(self):
+        """A socket to the worker. The folder is reached by descriptor: its path may lie outside of this root."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        back = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.fchdir(self.socket_dir)
+        try:
+            sock.connect("w.sock")
+        finally:
+            os.fchdir(back)
+            os.close(back)
+        return sock
+
+
+def main(here):
+    control = socket.socket(fileno=3)
+    os.set_inheritable(3, False)
+    channel = frames.Channel(control)
+    message = channel.receive()
+    if message is None:
+        os._exit(0)
+    boot = json.loads(message[1])
+    # "landlock_abi_most" masks features, for tests of what an older kernel gives.
+    boot["landlock_abi"] = min(linux.landlock_abi(), boot.get("landlock_abi_most", 99))
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    try:
+        world = World(boot, here)
+        facts = _enter_namespaces(world) if world.namespaces else _enter_landlock(world)
+    except Failure as failure:
+        channel.send_json({"event": "failed", "step": failure.step, "errno": failure.errno, "message": str(failure)})
+        os._exit(1)
+    missing = landlock.missing_features(boot["landlock_abi"])
+    channel.send_json({"event": "up", "landlock_abi": boot["landlock_abi"], "landlock_missing": missing, **facts})
+    try:
+        Template(world, channel).serve()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def _enter_namespaces(world):
+    boot = world.boot
+    with step("user namespace"):
+        if linux.has_capability(linux.CAP_SYS_ADMIN):
+            if os.geteuid() == 0:
+                os.setgroups([])
+        else:
+            boot["uid_base"] = None
+            uid, gid = os.geteuid(), os.getegid()
+            linux.unshare(linux.CLONE_NEWUSER)
+            warden.map_ids(world, (uid, uid), (gid, gid))
+    with step("mount and pid namespaces"):
+        linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWPID)
+    pid = os.fork()
+    if pid:
+        os.close(3)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    with step("file tree"):
+        linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+        has_proc, problem = root.build(boot["root_dir"], boot["trees"])
+        root.enter(boot["root_dir"])
+        root.seal()
+    world.own_pid_ns = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=world.outer_proc)
+    return {"proc": has_proc, "proc_errno": problem, "uid_base": boot["uid_base"]}
+
+
+def _enter_landlock(world):
+    boot = world.boot
+    if boot["landlock_abi"] < 3:
+        error = OSError(95, f"the kernel's Landlock ABI is {boot['landlock_abi']}, 3 is needed (Linux 6.2)")
+        raise Failure("landlock", error)
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    if boot["uid_base"] is not None:
+        try:
+            os.setgroups([])
+            _try_uid(boot["uid_base"])
+        except OSError:
+            boot["uid_base"] = None  # root without CAP_SETUID: named as a layer that is not in force
+    with step("interpreter"):
+        _check_readable(boot)
+    return {"proc": False, "proc_errno": 0, "uid_base": boot["uid_base"]}
+
+
+def _in_child(action):
+    """Runs action() in a child; the errno with which it ended, 0 when it did not."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action()
+        except OSError as error:
+            os._exit(error.errno or 1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _try_uid(uid):
+    code = _in_child(lambda: os.setresuid(uid, uid, uid))
+    if code:
+        raise OSError(code, os.strerror(code))
+
+
+def _check_readable(boot):
+    """An interpreter that the sandbox's uid can't read would fail at the first import that is not preloaded."""
+
+    def read():
+        if boot["uid_base"] is not None:
+            os.setresgid(*[boot["uid_base"]] * 3)
+            os.setresuid(*[boot["uid_base"]] * 3)
+        os.close(os.open(sys.executable, os.O_RDONLY))
+        os.close(os.open(os.__file__, os.O_RDONLY))
+
+    code = _in_child(read)
+    if code:
+        raise OSError(code, f"{sys.executable} can't be read by the sandbox's uid: {os.strerror(code)}")
+
+
+class Template:
+    """Serves the worker's commands until its end of the channel closes."""
+
+    def __init__(self, world, channel):
+        self._world = world
+        self._channel = channel
+        self._zygotes = {}  # id -> our end of the socket on which it gets the links of its guests
+        self._pids = {}  # pid -> zygote id
+        self._wakeup = socket.socketpair()
+        self._decoder = frames.Decoder()
+
+    def serve(self):
+        for end in self._wakeup:
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wakeup[1].fileno(), warn_on_full_buffer=False)
+        control = self._channel.socket
+        poll = select.poll()
+        poll.register(control, select.POLLIN)
+        poll.register(self._wakeup[0], select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd == control.fileno():
+                    data = control.recv(1 << 16)
+                    if not data:
+                        os._exit(0)  # the worker has gone, and with this process all sandboxes go
+                    for _, payload in self._decoder.feed(data):
+                        self._command(json.loads(payload))
+                else:
+                    self._drain_wakeup()
+                    self._reap()
+
+    def _drain_wakeup(self):
+        try:
+            while self._wakeup[0].recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _reap(self):
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            zygote_id = self._pids.pop(pid, None)
+            if zygote_id is not None:
+                self._zygotes.pop(zygote_id).close()
+                self._channel.send_json(
+                    {"event": "zygote_exit", "zygote": zygote_id, "code": os.waitstatus_to_exitcode(status)}
+                )
+
+    def _command(self, command):
+        if command["op"] == "zygote":
+            self._start_zygote(command)
+        elif command["op"] == "kill_zygote":
+            for pid, zygote_id in self._pids.items():
+                if zygote_id == command["zygote"]:
+                    os.kill(pid, signal.SIGKILL)
+        elif command["op"] == "sandbox":
+            self._start_sandbox(command)
+        elif command["op"] == "clean":
+            self._clean(command["sandbox"])
+
+    def _start_zygote(self, command):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            self._become_child(ours)
+            zygote.main(self._world, command, theirs)
+        theirs.close()
+        self._zygotes[command["zygote"]] = ours
+        self._pids[pid] = command["zygote"]
+
+    def _start_sandbox(self, command):
+        links = self._zygotes.get(command["zygote"])
+        if links is None:
+            self._channel.send_json({"event": "no_zygote", "sandbox": command["sandbox"]})
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        order = {"sandbox": command["sandbox"], "slot": command["slot"], "limits": command["limits"]}
+        try:
+            socket.send_fds(links, [json.dumps(order).encode()], [theirs.fileno()])
+        except OSError:
+            self._channel.send_json({"event": "no_zygote", "sandbox": command["sandbox"]})
+            return
+        finally:
+            theirs.close()
+        pid = os.fork()
+        if pid == 0:
+            self._become_child()
+            warden.main(self._world, command, ours)
+        ours.close()
+
+    def _clean(self, sandbox):
+        """Removes a sandbox's folder (landlock tier). Nothing runs in it any more, so no name changes under our hands."""
+        if os.fork() == 0:
+            self._become_child()
+            workspace.remove(os.open(self._world.boot["boxes_dir"], os.O_RDONLY | os.O_DIRECTORY), str(sandbox))
+            os._exit(0)
+
+    def _become_child(self, *also):
+        """In a fresh child: none of the template's own descriptors and signals."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL if not self._world.namespaces else 0)
+        for end in (self._channel.socket, *self._wakeup, *self._zygotes.values(), *also):
+            end.close()

@@ -1,0 +1,231 @@
+"""The zygote: has imported the preloads, and forks a guest into each sandbox that a warden has made. Parses no user code.
+
+It is the parent of every guest, so it alone can say how a guest ended: it sends status and rusage to the worker.
+"""
+
+import gc
+import importlib
+import io
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+
+from . import frames, guest, linux
+
+# Libraries that start threads when they are imported are asked for one: a process that forks must have no other.
+_ONE_THREAD = ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")
+_ENVIRONMENT = {
+    "HOME": "/run",
+    "TMPDIR": "/run",
+    "MPLBACKEND": "Agg",
+    "LANG": "C.UTF-8",
+    "NUMEXPR_MAX_THREADS": "1",
+    **{f"{name}_NUM_THREADS": "1" for name in _ONE_THREAD},
+}
+
+
+def main(world, command, links):
+    try:
+        Zygote(world, command, links).serve()
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
+
+
+def _exercise(name, module):
+    """Uses the common paths of a library once, so that what they import and cache is there before the fork."""
+    if name == "numpy":
+        module.linalg.inv(module.eye(3)) @ module.ones(3)
+        module.random.default_rng()
+    elif name == "pandas":
+        frame = module.DataFrame({"k": ["a", "b", "a"], "n": [1, 2, 3]})
+        repr(frame.groupby("k")["n"].sum())
+        text = frame.to_csv(index=False)
+        repr(module.read_csv(io.StringIO(text)).describe())
+        module.to_datetime(["2024-01-01"])
+    elif name == "matplotlib.pyplot":
+        figure, axes = module.subplots()
+        axes.plot([1, 2], [1, 2], label="x")
+        axes.set_title("x")
+        axes.legend()
+        figure.savefig(io.BytesIO(), format="png")
+        module.close(figure)
+
+
+def _threads(world):
+    tasks = os.open("self/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=world.outer_proc)
+    try:
+        return len(os.listdir(tasks))
+    finally:
+        os.close(tasks)
+
+
+class Unfit(Exception):
+    """A module that started a thread: it can't be preloaded, and not be unloaded either."""
+
+    def __init__(self, module):
+        super().__init__(module)
+        self.module = module
+
+
+def _preload(world, names):
+    """Imports what is installed. Returns ({name: version}, {name: why not})."""
+    installed, missing = {}, {}
+    for name in names:
+        try:
+            module = importlib.import_module(name)
+            _exercise(name, module)
+        except Exception as error:  # a broken library must not keep the others from being used
+            missing[name] = f"{type(error).__name__}: {error}"[:300]
+        else:
+            top = sys.modules[name.partition(".")[0]]
+            installed[name] = str(getattr(top, "__version__", ""))
+        if _threads(world) != 1:
+            raise Unfit(name)
+    return installed, missing
+
+
+class Zygote:
+    def __init__(self, world, command, links):
+        self._world = world
+        self._id = command["zygote"]
+        self._links = links
+        self._orders = {}  # descriptor of a link -> (socket, order)
+        self._guests = {}  # pid -> sandbox
+        self._retiring = False
+        linux.set_name("zygote")
+        self._channel = frames.Channel(world.connect())
+        self._channel.send_json({"role": "zygote", "token": command["token"]})
+        if world.namespaces:
+            linux.unshare(linux.CLONE_NEWNS)
+            linux.mount("zygote", "/run", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=700,size=32m")
+            os.environ.clear()
+            os.environ.update(_ENVIRONMENT)
+        else:
+            home = world.boot["zygote_dir"]
+            os.environ.clear()
+            os.environ.update(_ENVIRONMENT, HOME=home, TMPDIR=home)
+        started = time.monotonic()
+        try:
+            installed, missing = _preload(world, command["preload"])
+        except Unfit as unfit:
+            self._channel.send_json({"event": "unfit", "module": unfit.module})
+            os._exit(0)
+        guest.warm()
+        gc.collect()
+        gc.freeze()
+        self._channel.send_json(
+            {
+                "event": "ready",
+                "installed": installed,
+                "missing": missing,
+                "import_ms": round((time.monotonic() - started) * 1000),
+            }
+        )
+
+    def serve(self):
+        wakeup = socket.socketpair()
+        for end in wakeup:
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakeup[1].fileno(), warn_on_full_buffer=False)
+        self._poll = poll = select.poll()
+        poll.register(self._channel.socket, select.POLLIN)
+        poll.register(self._links, select.POLLIN)
+        poll.register(wakeup[0], select.POLLIN)
+        while not (self._retiring and not self._guests):
+            for fd, _ in poll.poll():
+                if fd == wakeup[0].fileno():
+                    try:
+                        wakeup[0].recv(4096)
+                    except BlockingIOError:
+                        pass
+                    self._reap()
+                elif fd == self._channel.socket.fileno():
+                    self._command()
+                elif fd == self._links.fileno():
+                    self._take_order()
+                elif fd in self._orders:
+                    self._start_guest(*self._orders.pop(fd))
+        os._exit(0)
+
+    def _command(self):
+        message = self._channel.receive()
+        if message is None:
+            os._exit(0)  # the worker has gone
+        command = json.loads(message[1])
+        if command["op"] == "retire":
+            self._retiring = True
+        elif command["op"] == "ping":
+            self._channel.send_json({"event": "pong"})
+
+    def _take_order(self):
+        data, descriptors, _, _ = socket.recv_fds(self._links, 1 << 16, 1)
+        if not data:
+            self._poll.unregister(self._links)
+            self._retiring = True  # the template has gone
+            return
+        link = socket.socket(fileno=descriptors[0])
+        self._orders[link.fileno()] = (link, json.loads(data))
+        self._poll.register(link, select.POLLIN)
+
+    def _start_guest(self, link, order):
+        """Forks a guest into the sandbox at the other end of the link, which sends the descriptors of its parts."""
+        self._poll.unregister(link)
+        data, descriptors, _, _ = socket.recv_fds(link, 4096, 16)
+        if not data:
+            link.close()  # the warden died before it was ready: the worker hears of it on the warden's socket
+            return
+        parts = dict(zip(json.loads(data), descriptors, strict=True))
+        try:
+            if "pid" in parts:
+                linux.setns(parts["pid"], linux.CLONE_NEWPID)
+            pid = os.fork()
+        except OSError as error:
+            pid = -1
+            self._channel.send_json({"event": "not_forked", "sandbox": order["sandbox"], "message": str(error)})
+        if pid == 0:
+            self._become_guest(link)
+            guest.main(self._world, order, parts)
+        if "pid" in parts:
+            linux.setns(self._world.own_pid_ns, linux.CLONE_NEWPID)
+        if pid > 0:
+            self._guests[pid] = order["sandbox"]
+        for fd in descriptors:
+            os.close(fd)
+        link.close()
+
+    def _become_guest(self, link):
+        """In the child: lets go of every socket object, so that no destructor closes a number that is used again."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in (self._channel.socket, self._links, link, *(sock for sock, _ in self._orders.values())):
+            end.detach()
+
+    def _reap(self):
+        while self._guests:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            sandbox = self._guests.pop(pid, None)
+            if sandbox is None:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            self._channel.send_json(
+                {
+                    "event": "exit",
+                    "sandbox": sandbox,
+                    "code": code if code >= 0 else None,
+                    "signal": -code if code < 0 else None,
+                    "cpu_ms": round((usage.ru_utime + usage.ru_stime) * 1000),
+                    "max_rss_bytes": usage.ru_maxrss * 1024,
+                }
+            )

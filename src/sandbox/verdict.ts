@@ -1,0 +1,83 @@
+import os from 'node:os'
+import type { SandboxConfig } from '../config.js'
+import type { LimitHit, SandboxReport } from '../outcome.js'
+import type { GuestExit, RunEnd } from './messages.js'
+
+export interface Verdict {
+  readonly status: SandboxReport['status']
+  readonly exitCode: number | null
+  readonly signal: string | null
+  readonly limit: LimitHit | null
+}
+
+/** The first name of each number: SIGABRT, not its alias SIGIOT. */
+const SIGNAL_NAMES = new Map(
+  Object.entries(os.constants.signals)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+)
+
+/** Names the end of a run: why we ended it, else what the kernel says of the guest. The code has no say in it. */
+export function verdict(
+  end: RunEnd,
+  exit: GuestExit,
+  limits: { readonly config: SandboxConfig; readonly wallMs: number; readonly cpuMs: number },
+): Verdict {
+  const { config } = limits
+  const signal = exit.signal === null ? null : (SIGNAL_NAMES.get(exit.signal) ?? `SIG${exit.signal}`)
+  const ended = (status: Verdict['status'], limit: LimitHit | null): Verdict => ({
+    status,
+    exitCode: null,
+    signal: null,
+    limit,
+  })
+  switch (end.cause) {
+    case 'wall':
+      return ended('timed_out', { name: 'wall', value: limits.wallMs, unit: 'ms', peak: end.run_ms })
+    case 'cancelled':
+      return ended('cancelled', null)
+    case 'memory':
+      return ended('out_of_memory', { name: 'memory', value: config.memoryBytes, unit: 'bytes', peak: end.figure })
+    case 'cpu':
+      return ended('limit_exceeded', { name: 'cpu', value: limits.cpuMs, unit: 'ms', peak: end.figure })
+    case 'processes':
+      return ended('limit_exceeded', {
+        name: 'processes',
+        value: config.processes,
+        unit: 'processes',
+        peak: end.figure,
+      })
+    case 'workspace_bytes':
+      return ended('limit_exceeded', {
+        name: 'workspace_bytes',
+        value: config.workspaceBytes,
+        unit: 'bytes',
+        peak: end.figure,
+      })
+    case 'workspace_files':
+      return ended('limit_exceeded', {
+        name: 'workspace_files',
+        value: config.workspaceFiles,
+        unit: 'files',
+        peak: end.figure,
+      })
+    case null:
+      return {
+        status: signal !== null ? 'crashed' : exit.code === 0 ? 'completed' : 'failed',
+        exitCode: exit.code,
+        signal,
+        limit: limitInside(end, config),
+      }
+  }
+}
+
+/** A limit that raised inside the code and left it to end by itself. */
+function limitInside(end: RunEnd, config: SandboxConfig): LimitHit | null {
+  if (end.workspace_full) {
+    return { name: 'workspace_bytes', value: config.workspaceBytes, unit: 'bytes', peak: end.workspace_bytes }
+  }
+  if (end.workspace_files_full) {
+    return { name: 'workspace_files', value: config.workspaceFiles, unit: 'files', peak: end.workspace_files }
+  }
+  return null
+}

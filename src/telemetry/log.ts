@@ -1,0 +1,142 @@
+import tty from 'node:tty'
+import { type DestinationStream, type Logger, pino } from 'pino'
+import { prettyFactory } from 'pino-pretty'
+import type { Config } from '../config.js'
+
+export interface LogOptions {
+  readonly level: Config['logLevel']
+  /** Lines for a person at a terminal instead of JSON. */
+  readonly pretty: boolean
+  /** `exec` logs to stderr, since its stdout holds only answers. Default: stdout. */
+  readonly destination?: 'stdout' | 'stderr' | DestinationStream
+  /** Colours in pretty lines; default: on a terminal, unless NO_COLOR is set. */
+  readonly colour?: boolean
+  /** Values (API key, ticket) that are masked wherever they occur, whatever field or text they got into. */
+  readonly secrets?: readonly string[]
+}
+
+const MASK = '[redacted]'
+const MESSAGE_CHARS = 2_000
+const STACK_CHARS = 8_000
+const CAUSES_MAX = 4
+
+/** Names under which a credential or a call's capability travels, on the wire and in our own objects. */
+const SECRET_KEYS = [
+  'fcall_untrusted_key',
+  'x-flexus-call-untrusted-key',
+  'x-flexus-superuser',
+  'x-flexus-ws-ticket',
+  'X-Vault-Token',
+  'x-vault-token',
+  'authorization',
+  'Authorization',
+  'apikey',
+  'apiKey',
+  'ticket',
+  'FLEXUS_API_KEY',
+  'FLEXUS_WS_TICKET',
+]
+
+/** pino's paths know wildcards for one level each: these cover a field, and fields of objects down to three levels. */
+const REDACTED_PATHS = SECRET_KEYS.flatMap(key => ['', '*', '*.*', '*.*.*'].map(parent => `${parent}["${key}"]`))
+
+/**
+ * The names that are no ordinary words, inside longer text: as JSON that a library put into an error message (its quotes are
+ * escaped there, once or more; always with a quoted value, so that the line stays JSON), and as "name: value" or "name=value".
+ * Then the shapes that credentials have on their own.
+ */
+const KEYS_IN_TEXT = SECRET_KEYS.filter(key => key !== 'ticket').join('|')
+const SECRETS_IN_TEXT: readonly (readonly [RegExp, string])[] = [
+  [new RegExp(`((?:${KEYS_IN_TEXT})\\\\*"\\s*:\\s*\\\\*")[^"\\\\]+`, 'g'), `$1${MASK}`],
+  [new RegExp(`((?:${KEYS_IN_TEXT})\\s*[:=]\\s*)(?:Bearer\\s+)?[^"\\\\\\s,}\\]]+`, 'g'), `$1${MASK}`],
+  [/\bBearer\s+[^"\\\s,}\]]+/g, `Bearer ${MASK}`],
+  [/\bfx-[\w.~+/-]{6,}=*/g, MASK],
+  [/\bcurr-secret-password-for-[^"\\\s,}\]]+/g, MASK],
+]
+
+/**
+ * Makes the worker's logger: one JSON object a line with ISO time and the level's name, or pretty lines. Both are written
+ * synchronously, so that the last words before an exit are not lost. Callers keep secrets out of fields and messages; the
+ * masking here is the second line of defence. A log that cannot be written (pipe closed, disk full) never ends the process.
+ */
+export function createLog({ level, pretty, destination = 'stdout', colour, secrets = [] }: LogOptions): Logger {
+  const fd = destination === 'stderr' ? 2 : 1
+  const sink = typeof destination === 'object' ? destination : openSink(fd)
+  const colorize = colour ?? (typeof destination !== 'object' && tty.isatty(fd) && !process.env['NO_COLOR'])
+  // As they stand in JSON text, the longest first: one secret may be the beginning of another.
+  const exact = secrets
+    .filter(secret => secret !== '')
+    .map(secret => JSON.stringify(secret).slice(1, -1))
+    .sort((a, b) => b.length - a.length)
+  return pino(
+    {
+      level,
+      // Without pid and hostname: containers have pid 1 and the collector adds the host.
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: label => ({ level: label }) },
+      redact: { paths: REDACTED_PATHS, censor: MASK },
+      serializers: { err: serializeError, error: serializeError },
+      hooks: { streamWrite: line => maskSecrets(line, exact) },
+    },
+    pretty ? prettySink(sink, colorize) : sink,
+  )
+}
+
+function openSink(fd: 1 | 2): DestinationStream {
+  const sink = pino.destination({ fd, sync: true })
+  // pino deals with EPIPE itself; any other error (ENOSPC when stdout is a file) would end the process as an unhandled event.
+  sink.on('error', () => {})
+  return sink
+}
+
+/** A plain function instead of pino-pretty's stream: that one is asynchronous and loses lines at exit. */
+function prettySink(sink: DestinationStream, colorize: boolean): DestinationStream {
+  const format = prettyFactory({ colorize, translateTime: 'SYS:HH:MM:ss.l' })
+  return {
+    write(line) {
+      sink.write(format(line))
+    },
+  }
+}
+
+function maskSecrets(line: string, exact: readonly string[]): string {
+  let masked = line
+  for (const secret of exact) masked = masked.replaceAll(secret, MASK)
+  for (const [pattern, replacement] of SECRETS_IN_TEXT) masked = masked.replace(pattern, replacement)
+  return masked
+}
+
+/** Type, message (with those of its causes) and stack, bounded; no other field, since clients hang whole requests on errors. */
+function serializeError(thrown: unknown): Record<string, string> {
+  if (!(thrown instanceof Error)) return { type: typeof thrown, message: bounded(String(thrown), MESSAGE_CHARS) }
+  return {
+    type: thrown.name,
+    message: bounded(messageWithCauses(thrown), MESSAGE_CHARS),
+    stack: bounded(withoutRequest(thrown.stack ?? ''), STACK_CHARS),
+  }
+}
+
+function messageWithCauses(error: Error): string {
+  const messages: string[] = []
+  let current: unknown = error
+  while (current instanceof Error && messages.length < CAUSES_MAX) {
+    // A refused connection to a name with several addresses is an AggregateError with an empty message.
+    const parts: readonly unknown[] =
+      current instanceof AggregateError && current.message === '' ? current.errors : [current]
+    messages.push(parts.map(part => withoutRequest(part instanceof Error ? part.message : String(part))).join('; '))
+    current = current.cause
+  }
+  return messages.join(': ')
+}
+
+/** graphql-request ends its messages with the whole response and request, variables included. */
+function withoutRequest(text: string): string {
+  return text.replace(/: \{"response":.*$/gm, '')
+}
+
+function bounded(text: string, chars: number): string {
+  return text.length <= chars
+    ? text
+    : `${text.slice(0, chars).toWellFormed()}… (${text.length - chars} more characters)`
+}

@@ -1,0 +1,26 @@
+import type { Config } from '../config.js'
+import type { SandboxFacts } from '../outcome.js'
+import { mebibytes, seconds } from './quantities.js'
+
+/** What the model is told of the tool: the limits in force, what is there, how results look. Short, as each call pays for it. */
+export function describePython(config: Config, facts: SandboxFacts): string {
+  const { sandbox } = config
+  const installed = Object.entries(facts.installed).map(([name, version]) => `${name} ${version}`)
+  const libraries = installed.length === 0 ? 'the standard library' : `the standard library, ${installed.join(', ')}`
+  const processes = facts.subprocesses
+    ? `${sandbox.processes} processes and threads`
+    : `${sandbox.processes} threads (processes can't be started: no subprocess, multiprocessing or os.fork)`
+  const cpu = sandbox.cpuMs === null ? '' : `, ${seconds(sandbox.cpuMs)} of CPU time`
+  return [
+    'Runs a Python script in a fresh, isolated sandbox and returns what it printed.',
+    `Python ${facts.interpreter.version} with ${libraries}. No network, nothing can be installed, no input().`,
+    'Nothing persists: every call starts with an empty working directory and no variables, so send complete scripts.',
+    `Limits: ${seconds(sandbox.wallMs)} of wall time (timeout_seconds may ask for up to ${seconds(sandbox.wallMaxMs)})${cpu}, ` +
+      `${mebibytes(sandbox.memoryBytes)} of memory with files included, ${processes}, ` +
+      `${mebibytes(sandbox.workspaceBytes)} in ${sandbox.workspaceFiles} files of up to ${mebibytes(sandbox.fileBytes)} each.`,
+    'The result is stdout, then the value of the last expression as in a notebook, then stderr, then facts in [brackets]: ' +
+      'exit code, limits met, files made.',
+    `At most ${sandbox.stdoutKeptBytes} bytes of stdout and ${sandbox.stderrKeptBytes} of stderr are shown, head and tail: print what matters, not raw data.`,
+    ...(config.confirmBefore === 'always' ? ['A person is asked before each run.'] : []),
+  ].join('\n')
+}

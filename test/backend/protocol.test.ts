@@ -1,0 +1,101 @@
+import { buildSchema, parse, validate } from 'graphql'
+import { describe, expect, it } from 'vitest'
+import {
+  CONFIRM_EXISTS,
+  deltaEndpoint,
+  deltaFrame,
+  httpEndpoint,
+  POST_RESULT,
+  parseToolCall,
+  REQUEST_CONFIRMATION,
+  WAIT_FOR_CALL,
+  wsEndpoint,
+} from '../../src/backend/protocol.js'
+import { sampleCall, UNTRUSTED_KEY } from './support/fixtures.js'
+
+describe('a call', () => {
+  it('is read as it came', () => {
+    expect(parseToolCall(sampleCall())).toEqual({ ok: true, call: sampleCall() })
+  })
+
+  it('may have fields that nobody knows yet', () => {
+    expect(parseToolCall({ ...sampleCall(), new_field: 1 })).toEqual({ ok: true, call: sampleCall() })
+  })
+
+  it('may lack what is only shown or logged', () => {
+    const { caller_fuser_id, fcall_fexp_name, fcall_call_n, connected_persona_id, confirmed_by_human, ...rest } =
+      sampleCall()
+    const parsed = parseToolCall({ ...rest, ws_id: null, fcall_arguments: null })
+    expect(parsed).toMatchObject({
+      ok: true,
+      call: { caller_fuser_id: '', ws_id: '', fcall_arguments: '', fcall_call_n: 0, connected_persona_id: null },
+    })
+  })
+
+  it.each([
+    ['fcall_id', ''],
+    ['fcall_id', 5],
+    ['fcall_ft_id', null],
+    ['fcall_ftm_alt', '100'],
+    ['fcall_result_ftm_num', 1.5],
+    ['fcall_created_ts', null],
+    ['fcall_untrusted_key', 7],
+    ['confirmed_by_human', 'yes'],
+  ])('with a wrong %s (%j) is refused, naming the field and not the key', (field, value) => {
+    const parsed = parseToolCall({ ...sampleCall(), [field]: value })
+    expect(parsed).toMatchObject({ ok: false, reason: expect.stringContaining(field) })
+    expect(JSON.stringify(parsed)).not.toContain(UNTRUSTED_KEY)
+  })
+
+  it('that is refused still gives its id if that can be read', () => {
+    expect(parseToolCall({ fcall_id: 'c9' })).toMatchObject({ ok: false, fcallId: 'c9' })
+  })
+
+  it.each([null, 'text', 5, [], {}])('that is %j is refused without an id', value => {
+    expect(parseToolCall(value)).toMatchObject({ ok: false, fcallId: null })
+  })
+})
+
+describe('addresses', () => {
+  it.each([
+    ['https://host/', 'https://host/v1/graphql', 'wss://host/v1/graphql', 'wss://host/v1/delta/ws'],
+    ['http://host:8080/', 'http://host:8080/v1/graphql', 'ws://host:8080/v1/graphql', 'ws://host:8080/v1/delta/ws'],
+  ])('are made from %s', (baseUrl, http, ws, delta) => {
+    const address = { baseUrl, endpoint: '/v1/graphql' }
+    expect([httpEndpoint(address), wsEndpoint(address), deltaEndpoint(address)]).toEqual([http, ws, delta])
+  })
+})
+
+it('a delta frame carries the coordinates of the result', () => {
+  expect(JSON.parse(deltaFrame(sampleCall(), 'hé'))).toEqual({
+    ftm_belongs_to_ft_id: 't1',
+    ftm_alt: 100,
+    ftm_num: 4,
+    ftm_prev_alt: 100,
+    delta: { ftm_role: 'tool', ftm_content: 'hé', ftm_call_id: 'c1' },
+  })
+})
+
+it.each([
+  ['subscription', WAIT_FOR_CALL],
+  ['confirm exists', CONFIRM_EXISTS],
+  ['post result', POST_RESULT],
+  ['confirmation request', REQUEST_CONFIRMATION],
+])('the %s document fits the schema of the protocol', (_name, document) => {
+  const schema = buildSchema(`
+    input CloudtoolResultInput { fcall_id: String!, fcall_untrusted_key: String!, ftm_content: String!, ftm_provenance: String!, dollars: Float }
+    type Call {
+      caller_fuser_id: String! located_fgroup_id: String! ws_id: String! fcall_id: String! fcall_ft_id: String!
+      fcall_ft_btest_name: String! fcall_fexp_name: String! fcall_ftm_alt: Int! fcall_called_ftm_num: Int! fcall_call_n: Int!
+      fcall_result_ftm_num: Int! fcall_name: String! fcall_arguments: String! fcall_created_ts: Float! fcall_untrusted_key: String!
+      connected_persona_id: String confirmed_by_human: Boolean
+    }
+    type Query { x: Int }
+    type Subscription { cloudtool_wait_for_call(tool_names: [String!]!, fgroup_id: String, fuser_id: String): Call! }
+    type Mutation {
+      cloudtool_confirm_exists(tool_name: String!, ctool_description: String!, ctool_parameters: String!, fgroup_id: String, fuser_id: String, shared: Boolean!, ctool_strict: Boolean!): Boolean!
+      cloudtool_post_result(input: CloudtoolResultInput!, as_placeholder: Boolean!): Boolean!
+      cloudtool_confirmation_request(fcall_id: String!, confirm_setup_key: String!, confirm_command: String!, confirm_explanation: String!): Boolean!
+    }`)
+  expect(validate(schema, parse(document))).toEqual([])
+})
