@@ -46,7 +46,9 @@ async function main(argv: readonly string[]): Promise<number> {
   const [command = 'start', ...operands] = positionals
   const expectOperands = (count: number) => {
     if (operands.length !== count) {
-      throw new UsageError(`${command} takes ${count === 0 ? 'no operand' : 'one file'}, not ${JSON.stringify(operands)}`)
+      throw new UsageError(
+        `${command} takes ${count === 0 ? 'no operand' : 'one file'}, not ${JSON.stringify(operands)}`,
+      )
     }
   }
   switch (command) {

@@ -7,7 +7,7 @@ import { deltaEndpoint, type ToolCall, wsEndpoint } from './backend/protocol.js'
 import { createRegistration } from './backend/registration.js'
 import { runSession } from './backend/session.js'
 import { createSupervisor, type SupervisorState } from './backend/supervisor.js'
-import { handleCall, type CallContext } from './call.js'
+import { type CallContext, handleCall } from './call.js'
 import type { BackendConfig, Config } from './config.js'
 import { MemoryJournal } from './journal/memory-journal.js'
 import { assertStrict, withOrder } from './tool/strict-schema.js'
@@ -79,8 +79,7 @@ export class Worker {
       journal: new MemoryJournal(),
       admission: this.#admission,
       api: this.#api,
-      openDelta: call =>
-        openDeltaStream({ url: deltaEndpoint(backend), call, maxBytes: config.streamMaxBytes, log }),
+      openDelta: call => openDeltaStream({ url: deltaEndpoint(backend), call, maxBytes: config.streamMaxBytes, log }),
       outcomes: options.outcomes,
       log,
       stopPosting: this.#stopPosting.signal,

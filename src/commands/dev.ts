@@ -2,8 +2,8 @@ import type { BackendConfig } from '../config.js'
 import { runDemo, type StartWorker } from '../dev/demo.js'
 import { runDev } from '../dev/dev-server.js'
 import { createLog } from '../telemetry/log.js'
-import { secretsOf, startWorker } from './start.js'
 import { readSetup } from './setup.js'
+import { secretsOf, startWorker } from './start.js'
 
 /** Three sample calls through an embedded backend. Returns the exit code. */
 export function demo(env: NodeJS.ProcessEnv): Promise<number> {

@@ -1,5 +1,5 @@
-import { SandboxUnavailable } from '../sandbox/open.js'
 import { InterpreterError } from '../sandbox/interpreter.js'
+import { SandboxUnavailable } from '../sandbox/open.js'
 import { createLog } from '../telemetry/log.js'
 import { openTools, readSetup } from './setup.js'
 

@@ -1,5 +1,5 @@
-import { constants } from 'node:os'
 import { readFile } from 'node:fs/promises'
+import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import pLimit from 'p-limit'

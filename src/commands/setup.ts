@@ -55,7 +55,9 @@ export async function openTools(
     log.warn({ ...attempt }, 'a better sandbox tier can not be had here')
   }
   if (facts.missing.length > 0) log.warn({ modules: facts.missing }, 'not preloaded: not installed, or broken')
-  const layers = Object.fromEntries(facts.layers.map(layer => [layer.name, layer.inForce ? (layer.why ?? true) : layer.why]))
+  const layers = Object.fromEntries(
+    facts.layers.map(layer => [layer.name, layer.inForce ? (layer.why ?? true) : layer.why]),
+  )
   log.info({ tier: facts.tier, layers, interpreter: facts.interpreter, installed: facts.installed }, 'sandbox is up')
   const context: OutcomeContext = {
     config,
@@ -75,7 +77,9 @@ export async function openTools(
       broken: reason =>
         outcomeWithoutRun(context, 'interrupted', `[interrupted: ${reason}; the code may have run in part]`),
       needsConfirmation: code =>
-        outcomeWithoutRun(context, 'needs_confirmation', '[not run: a person has to confirm this code first]', { code }),
+        outcomeWithoutRun(context, 'needs_confirmation', '[not run: a person has to confirm this code first]', {
+          code,
+        }),
     },
     describe: () => {
       const absent = facts.layers.filter(layer => !layer.inForce).map(layer => layer.name)

@@ -57,7 +57,9 @@ export async function startWorker(
   onForbidden?: (reason: string) => void,
 ): Promise<{ worker: Worker; tools: Toolset }> {
   let worker: Worker | null = null
-  const tools = await openTools(setup, log, (healthy, reason) => worker?.setImpaired('sandbox', healthy ? null : reason))
+  const tools = await openTools(setup, log, (healthy, reason) =>
+    worker?.setImpaired('sandbox', healthy ? null : reason),
+  )
   worker = new Worker({
     config: { ...setup.config, backend },
     backend,

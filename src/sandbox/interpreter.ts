@@ -92,7 +92,9 @@ function tooWide(place: string): boolean {
   if (parts.length === 0) return true
   const [top] = parts
   if (['proc', 'sys', 'dev', 'run', 'etc', 'boot'].includes(top ?? '')) return true
-  return parts.length === 1 ? ['root', 'home', 'tmp', 'var', 'opt', 'srv', 'mnt'].includes(top ?? '') : parts.length === 2 && top === 'home'
+  return parts.length === 1
+    ? ['root', 'home', 'tmp', 'var', 'opt', 'srv', 'mnt'].includes(top ?? '')
+    : parts.length === 2 && top === 'home'
 }
 
 async function presentTrees(places: readonly string[]): Promise<string[]> {
@@ -102,7 +104,13 @@ async function presentTrees(places: readonly string[]): Promise<string[]> {
   const trees: string[] = []
   for (const place of candidates) {
     if (trees.some(tree => isBelow(place, tree))) continue
-    if (await stat(place).then(() => true, () => false)) trees.push(place)
+    if (
+      await stat(place).then(
+        () => true,
+        () => false,
+      )
+    )
+      trees.push(place)
   }
   return trees
 }

@@ -5,7 +5,11 @@ import type { Up } from './machinery.js'
 export function layersOf(tier: TierName, up: Up): Layer[] {
   const landlock: Layer =
     up.landlock_abi === 0
-      ? { name: 'landlock', inForce: false, why: 'the kernel has no Landlock, or it is switched off (lsm= on its command line)' }
+      ? {
+          name: 'landlock',
+          inForce: false,
+          why: 'the kernel has no Landlock, or it is switched off (lsm= on its command line)',
+        }
       : up.landlock_missing.length === 0
         ? { name: 'landlock', inForce: true }
         : {

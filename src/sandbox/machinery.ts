@@ -119,7 +119,14 @@ export class Machinery {
       if (this.#options.tier === 'landlock') this.#template.sendJson({ op: 'clean', sandbox: id })
     })
     this.#sandboxes.set(id, sandbox)
-    this.#template.sendJson({ op: 'sandbox', sandbox: id, slot, token, zygote: this.#zygoteId, limits: this.#options.limits })
+    this.#template.sendJson({
+      op: 'sandbox',
+      sandbox: id,
+      slot,
+      token,
+      zygote: this.#zygoteId,
+      limits: this.#options.limits,
+    })
     if (this.#down) sandbox.fail('the sandbox machinery is down')
     return sandbox
   }
@@ -208,7 +215,8 @@ export class Machinery {
     if (!event.success) return
     switch (event.data.event) {
       case 'zygote_exit':
-        if (event.data.zygote === this.#zygoteId) this.#zygoteFailed(`the zygote has ended with code ${event.data.code}`)
+        if (event.data.zygote === this.#zygoteId)
+          this.#zygoteFailed(`the zygote has ended with code ${event.data.code}`)
         return
       case 'no_zygote':
         this.#sandboxes.get(event.data.sandbox)?.fail('the zygote has gone')

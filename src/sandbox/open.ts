@@ -125,7 +125,8 @@ function remedyFor(error: TierUnavailable): string | null {
   if (error.step === 'interpreter') {
     return 'name an interpreter that every user can read, for example SANDBOX_PYTHON=/usr/bin/python3, or allow the namespaces tier'
   }
-  if (error.tier === 'landlock') return 'a kernel with Landlock ABI 3 is needed: Linux 6.2 or later with landlock in its lsm= list'
+  if (error.tier === 'landlock')
+    return 'a kernel with Landlock ABI 3 is needed: Linux 6.2 or later with landlock in its lsm= list'
   switch (error.step) {
     case 'user namespace':
       return 'allow user namespaces: in Docker use the seccomp profile of docker/; on the host check sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns; in Kubernetes set hostUsers: false'

@@ -171,10 +171,12 @@ export class Pool {
         reject(new Error('cancelled'))
       }
       signal.addEventListener('abort', onAbort, { once: true })
-      const settled = <T>(settle: (value: T) => void) => (value: T) => {
-        signal.removeEventListener('abort', onAbort)
-        settle(value)
-      }
+      const settled =
+        <T>(settle: (value: T) => void) =>
+        (value: T) => {
+          signal.removeEventListener('abort', onAbort)
+          settle(value)
+        }
       waiter.resolve = settled(resolve)
       waiter.reject = settled(reject)
       this.#waiting.push(waiter)

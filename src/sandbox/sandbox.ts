@@ -90,7 +90,10 @@ export class Sandbox {
       this.#channel.sendJson({ op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs })
       this.#channel.send(FRAME.code, order.code)
       // The warden holds the limit; this is for a warden that no longer runs at all.
-      this.#backstop = setTimeout(() => this.fail('the supervisor of the sandbox did not answer'), order.wallMs + 15_000)
+      this.#backstop = setTimeout(
+        () => this.fail('the supervisor of the sandbox did not answer'),
+        order.wallMs + 15_000,
+      )
     })
   }
 

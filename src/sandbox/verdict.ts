@@ -10,10 +10,11 @@ export interface Verdict {
   readonly limit: LimitHit | null
 }
 
-/** The first name of each number: SIGABRT, not its alias SIGIOT. */
+/** Where a number has several names, the one that people know: SIGABRT, SIGIO and SIGCHLD. */
+const ALIASES = new Set(['SIGIOT', 'SIGPOLL', 'SIGCLD', 'SIGUNUSED'])
 const SIGNAL_NAMES = new Map(
   Object.entries(os.constants.signals)
-    .reverse()
+    .filter(([name]) => !ALIASES.has(name))
     .map(([name, number]) => [number, name]),
 )
 

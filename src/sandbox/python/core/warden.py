@@ -48,6 +48,7 @@ def _enter(world, command):
     """The uid of this slot, and the namespaces, in which this process then is PID 1."""
     uid_base = world.boot["uid_base"]
     outside = os.geteuid() if uid_base is None else uid_base + command["slot"]
+    group = os.getegid() if uid_base is None else outside  # asked now: in a fresh user namespace nobody has a gid
     if not world.namespaces:
         _make_box(world, command, outside)
     if uid_base is not None:
@@ -60,7 +61,7 @@ def _enter(world, command):
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         return
     linux.unshare(linux.CLONE_NEWUSER)
-    map_ids(world, (UID_INSIDE, outside), (UID_INSIDE, outside if uid_base is not None else os.getegid()))
+    map_ids(world, (UID_INSIDE, outside), (UID_INSIDE, group))
     linux.unshare(
         linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
     )
