@@ -16,6 +16,7 @@ export interface AdmissionOptions {
 interface Waiting {
   readonly group: string
   start(): void
+  refuse(reason: Error): void
 }
 
 /**
@@ -30,6 +31,8 @@ export class Admission {
   readonly #runningOf = new Map<string, number>()
   #running = 0
   #waiting = 0
+  /** Set by close(). */
+  #closed: Error | null = null
 
   constructor(options: AdmissionOptions) {
     this.#options = options
@@ -47,9 +50,10 @@ export class Admission {
   /**
    * Runs the task when it is its group's turn and a slot is free; gives it the milliseconds that it waited.
    *
-   * Rejects with QueueFull, or with the signal's reason when that aborts before the start.
+   * Rejects with QueueFull, with the signal's reason when that aborts before the start, or with the reason of close().
    */
   run<T>(group: string, signal: AbortSignal, task: (queueMs: number) => Promise<T>): Promise<T> {
+    if (this.#closed !== null) return Promise.reject(this.#closed)
     if (this.#waiting >= this.#options.queueMax && this.#running >= this.#options.slots) {
       return Promise.reject(new QueueFull(`${this.#waiting} calls are waiting`))
     }
@@ -69,6 +73,10 @@ export class Admission {
             .finally(() => this.#done(group))
             .then(resolve, reject)
         },
+        refuse: reason => {
+          signal.removeEventListener('abort', leave)
+          reject(reason)
+        },
       }
       const leave = () => {
         this.#remove(entry)
@@ -83,6 +91,16 @@ export class Admission {
       this.#pump()
       this.#changed()
     })
+  }
+
+  /** Nothing starts any more: what waits and what still comes is rejected with `reason`; what runs goes on. */
+  close(reason: Error): void {
+    this.#closed = reason
+    const waiting = [...this.#queues.values()].flat()
+    this.#queues.clear()
+    this.#waiting = 0
+    for (const entry of waiting) entry.refuse(reason)
+    this.#changed()
   }
 
   #done(group: string): void {
@@ -102,11 +120,15 @@ export class Admission {
     }
   }
 
-  /** The first of the next group in turn; a group over its share only when no other waits. */
+  /**
+   * The first of the next group in turn. A group that has its share comes after all others, but it comes: a slot that stays
+   * free while calls wait helps nobody.
+   */
   #next(): Waiting | undefined {
     const share = Math.max(1, Math.floor(this.#options.slots / 2))
     const groups = [...this.#queues.keys()]
-    const group = groups.find(name => groups.length === 1 || (this.#runningOf.get(name) ?? 0) < share)
+    const running = (name: string) => this.#runningOf.get(name) ?? 0
+    const group = groups.find(name => running(name) < share) ?? groups.toSorted((a, b) => running(a) - running(b))[0]
     if (group === undefined) return undefined
     const queue = this.#queues.get(group) ?? []
     const entry = queue.shift()

@@ -1,26 +1,24 @@
 import type { Logger } from 'pino'
 import { type Admission, QueueFull } from './admission.js'
-import { type Delivery, deliverWithRetry } from './backend/deliver.js'
+import { type AnsweringContext, deliverReply, postAnswer } from './answering.js'
+import type { Delivery } from './backend/deliver.js'
 import type { DeltaStream } from './backend/delta.js'
-import type { BackendApi } from './backend/http.js'
 import type { ToolCall } from './backend/protocol.js'
 import type { Config } from './config.js'
-import { type Journal, journalKey, type StoredAnswer } from './journal/journal.js'
+import { journalKey } from './journal/journal.js'
 import type { Outcome } from './outcome.js'
-import type { Invocation, Reply, Tool } from './tool/tool.js'
-import { wireContent } from './tool/wire-content.js'
+import { Interruption, type Invocation, type Reply, type Tool } from './tool/tool.js'
 
 /** A clock that runs this far behind the backend's is taken for a clock that is wrong; docs/protocol.md. */
 const SKEW_MS = 60_000
-/** The backend gives a call up after about 10 minutes; a confirmation request or an answer is worth nothing after that. */
-const GIVE_UP_MS = 600_000
+/** Less than this is not worth starting; a call that waits for a slot is answered when no more is left. */
+const LEAST_MS = 1_000
+const NAME_SHOWN_CHARS = 100
 
-export interface CallContext {
+export interface CallContext extends AnsweringContext {
   readonly config: Config
   readonly tools: ReadonlyMap<string, Tool>
-  readonly journal: Journal
   readonly admission: Admission
-  readonly api: Pick<BackendApi, 'postResult' | 'requestConfirmation'>
   openDelta(call: ToolCall): DeltaStream
   /** Outcomes of calls that no tool handled. */
   readonly outcomes: {
@@ -30,30 +28,28 @@ export interface CallContext {
     broken(reason: string): Outcome
   }
   readonly log: Logger
-  /** Aborts posts that are still being retried; their answers are then lost unless the journal has them. */
-  readonly stopPosting: AbortSignal
   /** Milliseconds since the epoch: calls carry wall-clock time. */
   readonly wallClock?: () => number
 }
 
 /**
- * The way of one call, from its delivery to its accepted answer. Never rejects. `cancel` aborts it with a phrase for the
- * model as its reason.
+ * The way of one call, from its delivery to its accepted answer. `cancel` aborts it with a phrase for the model as its
+ * reason, or with an Interruption. Resolves with false if this call has no answer that the backend has taken, else with true.
  *
  *     claim → arguments → confirmation → slot → sandbox → outcome → journal → post
  */
-export async function handleCall(call: ToolCall, context: CallContext, cancel: AbortSignal): Promise<void> {
-  const log = context.log.child({ fcall_id: call.fcall_id, tool: call.fcall_name })
+export async function handleCall(call: ToolCall, context: CallContext, cancel: AbortSignal): Promise<boolean> {
+  // The name is the model's word: it may be of any length.
+  const log = context.log.child({ fcall_id: call.fcall_id, tool: call.fcall_name.slice(0, NAME_SHOWN_CHARS) })
   const key = journalKey(call)
   const claim = context.journal.claim(key)
   if (claim.kind === 'known') {
     log.debug('call delivered again while it is known')
-    return
+    return true
   }
   if (claim.kind === 'settled') {
     log.info('call delivered again after it was answered')
-    await post(call, claim.answer, false, context, log)
-    return
+    return (await postAnswer(call, key, claim.answer, context, log)).delivered
   }
   const arrived = performance.now()
   const delta: { stream: DeltaStream | null } = { stream: null }
@@ -70,8 +66,10 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   }
   // Courtesy ends before the truth is posted, and never holds it up for long.
   await delta.stream?.end()
-  const delivery = await deliver(call, key, reply, context, log)
+  const unasked = (reason: string) => answerWith(context.outcomes.notRun('interrupted', reason))
+  const delivery = await deliverReply(call, key, reply, unasked, context, log)
   logCall(log, call, reply, delivery, performance.now() - arrived, delta.stream)
+  return delivery === null || delivery.delivered
 }
 
 /** What the tool says, or what is said in its place. */
@@ -84,7 +82,7 @@ async function replyTo(
   const tool = context.tools.get(call.fcall_name)
   if (tool === undefined) {
     const names = [...context.tools.keys()].join(', ')
-    const message = `There is no tool ${JSON.stringify(call.fcall_name.slice(0, 100))} here. This worker has: ${names}.`
+    const message = `There is no tool ${JSON.stringify(call.fcall_name.slice(0, NAME_SHOWN_CHARS))} here. This worker has: ${names}.`
     return answerWith(context.outcomes.rejected(message))
   }
   const parsed = tool.parse(call.fcall_arguments)
@@ -101,12 +99,39 @@ async function replyTo(
   const deadline = performance.now() + timeLeftMs(call, context)
   const early = tool.before(invocation(0))
   if (early !== null) return early
+  const waiting = waitingSignal(cancel, deadline - LEAST_MS - performance.now())
   try {
-    return await context.admission.run(call.located_fgroup_id, cancel, queueMs => tool.handle(invocation(queueMs)))
+    return await context.admission.run(call.located_fgroup_id, waiting.signal, queueMs => {
+      waiting.end()
+      return tool.handle(invocation(Math.round(queueMs * 100) / 100))
+    })
   } catch (error) {
     if (error instanceof QueueFull) return answerWith(context.outcomes.busy())
+    if (error instanceof Interruption) return answerWith(context.outcomes.notRun('interrupted', error.message))
     if (cancel.aborted) return answerWith(context.outcomes.notRun('cancelled', String(cancel.reason)))
     throw error
+  } finally {
+    waiting.end()
+  }
+}
+
+/** Aborts with `cancel`, or as an Interruption when too little is left before the deadline, until `end()`. */
+function waitingSignal(cancel: AbortSignal, ms: number): { readonly signal: AbortSignal; end(): void } {
+  const controller = new AbortController()
+  const forward = () => controller.abort(cancel.reason)
+  if (cancel.aborted) forward()
+  cancel.addEventListener('abort', forward, { once: true })
+  const expire = () =>
+    controller.abort(
+      new Interruption("its turn did not come in time, less than 1 s was left before the call's deadline"),
+    )
+  const timer = setTimeout(expire, Math.max(0, ms))
+  return {
+    signal: controller.signal,
+    end() {
+      clearTimeout(timer)
+      cancel.removeEventListener('abort', forward)
+    },
   }
 }
 
@@ -128,74 +153,6 @@ function answerWith(outcome: Outcome): Reply {
     dollars: outcome.dollars,
     outcome,
   }
-}
-
-/** Journal, then wire. */
-async function deliver(
-  call: ToolCall,
-  key: string,
-  reply: Reply,
-  context: CallContext,
-  log: Logger,
-): Promise<Delivery | null> {
-  switch (reply.kind) {
-    case 'answer': {
-      const answer: StoredAnswer = {
-        content: wireContent(reply.content, context.config.resultMaxBytes),
-        provenance: JSON.stringify({ system: context.config.serviceName, ...reply.provenance }),
-        dollars: reply.dollars,
-      }
-      context.journal.settled(key, answer)
-      return await post(call, answer, false, context, log)
-    }
-    case 'placeholder': {
-      const provenance = { system: context.config.serviceName, subchats_started: reply.subchats }
-      const answer = { content: JSON.stringify('WAIT_SUBCHATS'), provenance: JSON.stringify(provenance), dollars: 0 }
-      context.journal.settled(key, answer)
-      return await post(call, answer, true, context, log)
-    }
-    case 'confirm': {
-      context.journal.asked(key)
-      const request = { setupKey: reply.setupKey, command: reply.command, explanation: reply.explanation }
-      const delivery = await deliverWithRetry(signal => context.api.requestConfirmation(call, request, signal), {
-        log,
-        signal: context.stopPosting,
-        giveUpAfterMs: GIVE_UP_MS,
-      })
-      if (!delivery.delivered && delivery.why === 'refused') {
-        // Nobody was asked and nobody will answer: the model has to know.
-        const reason = `a person could not be asked to confirm: ${delivery.error.message}`
-        return await deliver(call, key, answerWith(context.outcomes.notRun('interrupted', reason)), context, log)
-      }
-      if (!delivery.delivered) context.journal.released(key)
-      return delivery
-    }
-    case 'later':
-      context.journal.asked(key)
-      return null
-    case 'already_answered':
-      context.journal.asked(key)
-      return null
-  }
-}
-
-async function post(
-  call: ToolCall,
-  answer: StoredAnswer,
-  asPlaceholder: boolean,
-  context: CallContext,
-  log: Logger,
-): Promise<Delivery> {
-  const delivery = await deliverWithRetry(signal => context.api.postResult(call, answer, { asPlaceholder }, signal), {
-    log,
-    signal: context.stopPosting,
-    giveUpAfterMs: GIVE_UP_MS,
-  })
-  if (!delivery.delivered) {
-    const reason = delivery.why === 'aborted' ? 'the worker is stopping' : delivery.error.message
-    log.error({ why: delivery.why, reason, attempts: delivery.attempts }, 'answer was not delivered')
-  }
-  return delivery
 }
 
 /** The one wide event of a call. */

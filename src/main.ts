@@ -23,13 +23,16 @@ Usage: python-execute-worker [COMMAND]
   --help, --version
 
 Everything else is configured by environment variables: see .env.example.
-Exit codes of exec: that of the code; 124 timed out, 125 not run, 130 cancelled, 137 over a limit, 128+N killed by signal N.
-Other exit codes: 64 wrong use, 69 no sandbox can be had, 70 internal error, 77 forbidden by the backend, 78 wrong configuration.
+Exit codes of exec: that of the code; 124 timed out, 125 not run, 130 cancelled, 137 over a limit, 128+N killed by signal N,
+141 nobody reads the output.
+Other exit codes: 64 wrong use, 66 unreadable file, 69 no sandbox can be had, 70 internal error, 74 output not writable,
+77 forbidden by the backend, 78 wrong configuration.
 `
 
 const EXIT_USAGE = 64
 const EXIT_UNAVAILABLE = 69
 const EXIT_SOFTWARE = 70
+const EXIT_IO = 74
 
 class UsageError extends Error {}
 
@@ -114,6 +117,14 @@ function explain(error: unknown): { text: string; code: number } {
   const known = error instanceof Error && 'code' in error && typeof error.code === 'string'
   if (known) return { text: error.message, code: 66 }
   return { text: error instanceof Error ? (error.stack ?? error.message) : String(error), code: EXIT_SOFTWARE }
+}
+
+// A reader that has seen enough, as in `… | head`, is no error; commands that should end then listen for it themselves.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') return
+    process.stderr.write(`the output cannot be written: ${error.message}\n`, () => process.exit(EXIT_IO))
+  })
 }
 
 process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => {

@@ -1,6 +1,6 @@
 /** How a call ended, as every result is made from it and as `exec --json` prints it. Field names are the printed ones. */
 
-export const STATUSES = [
+const STATUSES = [
   'completed', // exit code 0
   'failed', // an exception or another exit code
   'timed_out',
@@ -16,7 +16,7 @@ export const STATUSES = [
 
 export type Status = (typeof STATUSES)[number]
 
-export type LimitName =
+type LimitName =
   | 'wall'
   | 'cpu'
   | 'memory'

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import { Admission } from './admission.js'
 import { createCredentials } from './backend/credentials.js'
@@ -10,13 +11,17 @@ import { createSupervisor, type SupervisorState } from './backend/supervisor.js'
 import { type CallContext, handleCall } from './call.js'
 import type { BackendConfig, Config } from './config.js'
 import { MemoryJournal } from './journal/memory-journal.js'
+import { RunningCalls } from './running-calls.js'
 import { assertStrict, withOrder } from './tool/strict-schema.js'
-import type { Tool } from './tool/tool.js'
+import { Interruption, type Tool } from './tool/tool.js'
 
 /** Share of the slots that has to be free again before a full worker takes calls again. */
 const REOPEN_SHARE = 1 / 4
-/** Of the drain budget, what is kept for ending the code that still runs and posting its answers. */
+/** Of the drain budget, what is kept for ending the code that still runs and posting its answers; at most this share of it. */
 const END_RESERVE_MS = 5_000
+const END_RESERVE_SHARE = 0.4
+/** For calls to notice that they may not post any more. */
+const LAST_WAIT_MS = 1_000
 
 /**
  *     starting ─▶ serving ⇄ full
@@ -45,7 +50,7 @@ export class Worker {
   readonly #log: Logger
   readonly #admission: Admission
   readonly #context: CallContext
-  readonly #calls = new Map<string, { readonly done: Promise<void>; readonly cancel: AbortController }>()
+  readonly #calls = new RunningCalls()
   readonly #stopPosting = new AbortController()
   readonly #supervisor
   readonly #registration
@@ -61,6 +66,7 @@ export class Worker {
     this.#options = options
     this.#log = log
     for (const tool of tools) assertStrict(tool)
+    setMaxListeners(0, this.#stopPosting.signal) // one for each post at a time
     const audience = {
       fgroupId: config.fgroupId,
       fuserId: config.shared ? null : config.fuserId,
@@ -83,6 +89,7 @@ export class Worker {
       outcomes: options.outcomes,
       log,
       stopPosting: this.#stopPosting.signal,
+      onForbidden: reason => this.#supervisor.forbid(reason),
     }
     this.#registration = createRegistration({
       api: this.#api,
@@ -130,19 +137,17 @@ export class Worker {
 
   /** Ends one call: its code is interrupted, or never started, and its answer says `reason`. False if it is not here. */
   cancel(fcallId: string, reason: string): boolean {
-    const call = this.#calls.get(fcallId)
-    call?.cancel.abort(reason)
-    return call !== undefined
+    return this.#calls.cancel(fcallId, reason)
   }
 
-  /** Ends all that runs or waits now, instead of waiting for it. */
-  cancelAll(reason: string): void {
-    for (const call of this.#calls.values()) call.cancel.abort(reason)
+  /** Ends all that runs or waits now, instead of waiting for it; `reason` is a phrase for the model. */
+  interruptAll(reason: string): void {
+    this.#calls.cancelAll(new Interruption(reason))
   }
 
   /**
-   * Takes no more calls, answers those it has, and ends within the drain budget. True if every accepted call was
-   * answered. Further calls of it return the same promise.
+   * Takes no more calls, answers those that wait "not run", lets those that run end within the drain budget or ends them.
+   * True if every accepted call was answered. Further calls of it return the same promise.
    */
   stop(reason: string): Promise<boolean> {
     this.#stopping ??= this.#drain(reason)
@@ -150,42 +155,35 @@ export class Worker {
   }
 
   #take(call: ToolCall): void {
-    const known = this.#calls.get(call.fcall_id)
-    const cancel = known?.cancel ?? new AbortController()
-    const done = handleCall(call, this.#context, cancel.signal)
-    if (known !== undefined) return // delivered again: the journal has dealt with it
-    this.#calls.set(call.fcall_id, { done, cancel })
-    void done.finally(() => this.#calls.delete(call.fcall_id))
+    this.#calls.add(call.fcall_id, async cancel => {
+      try {
+        return await handleCall(call, this.#context, cancel)
+      } catch (error) {
+        this.#log.error({ err: error, fcall_id: call.fcall_id }, 'handling a call failed')
+        return false
+      }
+    })
   }
 
   async #drain(reason: string): Promise<boolean> {
     this.#setState('draining', reason)
     const { drainMs } = this.#options.config
     const end = performance.now() + drainMs
-    this.#registration.deactivate()
-    await this.#supervisor.stop()
     const left = () => Math.max(0, end - performance.now())
-    if (!(await this.#allAnsweredWithin(Math.max(0, left() - END_RESERVE_MS)))) {
-      this.cancelAll('the worker is being stopped')
+    const unansweredBefore = this.#calls.unanswered
+    this.#registration.deactivate()
+    this.#admission.close(new Interruption('the worker is being stopped'))
+    await this.#supervisor.stop()
+    const reserveMs = Math.min(END_RESERVE_MS, drainMs * END_RESERVE_SHARE)
+    if (!(await this.#calls.allDoneWithin(Math.max(0, left() - reserveMs)))) {
+      this.interruptAll('the worker is being stopped')
     }
-    const answered = await this.#allAnsweredWithin(left())
+    const done = await this.#calls.allDoneWithin(left())
     this.#stopPosting.abort()
-    await Promise.all([...this.#calls.values()].map(call => call.done))
+    await this.#calls.allDoneWithin(LAST_WAIT_MS)
     await this.#api.close()
     this.#setState('stopped', reason)
-    return answered
-  }
-
-  async #allAnsweredWithin(ms: number): Promise<boolean> {
-    const timeout = new AbortController()
-    const timer = setTimeout(() => timeout.abort(), ms)
-    const expired = new Promise<boolean>(resolve => {
-      timeout.signal.addEventListener('abort', () => resolve(false), { once: true })
-    })
-    const all = Promise.all([...this.#calls.values()].map(call => call.done)).then(() => true)
-    const answered = await Promise.race([all, expired])
-    clearTimeout(timer)
-    return answered
+    return done && this.#calls.unanswered === unansweredBefore
   }
 
   #backendState(state: SupervisorState): void {

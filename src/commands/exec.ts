@@ -1,11 +1,11 @@
-import { readFile } from 'node:fs/promises'
+import { setMaxListeners } from 'node:events'
 import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
-import { text } from 'node:stream/consumers'
 import pLimit from 'p-limit'
 import type { Outcome } from '../outcome.js'
 import { createLog } from '../telemetry/log.js'
 import type { Invocation } from '../tool/tool.js'
+import { readScript } from './read-script.js'
 import { openTools, readSetup, type Setup, type Toolset } from './setup.js'
 
 export interface ExecOptions {
@@ -20,25 +20,33 @@ const EXIT_TIMED_OUT = 124
 const EXIT_NOT_RUN = 125
 const EXIT_KILLED = 137
 const EXIT_CANCELLED = 130
+/** As of a program that SIGPIPE ended. */
+const EXIT_NO_READER = 141
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** Runs one file in the sandbox and shows what it prints. Returns the exit code. */
 export async function execFile(options: ExecOptions, env: NodeJS.ProcessEnv): Promise<number> {
-  const { setup, tools } = await open(env)
-  const stop = new AbortController()
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (stop.signal.aborted) process.exit(128 + constants.signals[signal])
-    stop.abort(`cancelled by ${signal}`)
-  }
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
+  const setup = readExecSetup(env)
+  const ending = watchForTheEnd()
+  // Before the sandbox, which takes seconds: a name that was misspelt is to be heard of at once.
+  const script = await readScript(options.file, setup.config.argumentsMaxBytes, ending.signal).catch(error => {
+    if (ending.signal.aborted) return null
+    throw error
+  })
+  if (script === null) return EXIT_CANCELLED
+  const tools = await open(setup)
   try {
-    const code = options.file === '-' ? await text(process.stdin) : await readFile(options.file, 'utf8')
-    const args = JSON.stringify({ code, timeout_seconds: options.timeoutSeconds })
     const streamed = { text: '' }
-    const outcome = await runArguments(args, setup, tools, stop.signal, piece => {
+    const stream = (piece: string) => {
       if (options.json) return
       streamed.text += piece
       process.stdout.write(piece)
-    })
+    }
+    const outcome = script.ok
+      ? await runArguments(argumentsOf(script.code, options), setup, tools, ending.signal, stream)
+      : tools.outcomes.rejected(`python_execute did not run: ${script.problem}`)
+    if (ending.readerGone) return EXIT_NO_READER
     if (options.json) process.stdout.write(`${JSON.stringify(outcome)}\n`)
     else show(outcome, streamed.text)
     return exitCode(outcome)
@@ -47,39 +55,77 @@ export async function execFile(options: ExecOptions, env: NodeJS.ProcessEnv): Pr
   }
 }
 
+function argumentsOf(code: string, { timeoutSeconds }: ExecOptions): string {
+  return JSON.stringify({ code, timeout_seconds: timeoutSeconds })
+}
+
 /**
  * One request a line on standard input (the tool's arguments and an id), one outcome a line on standard output, with
  * that id. Ends with its input. As many run at once as there are slots.
  */
 export async function execLines(env: NodeJS.ProcessEnv): Promise<number> {
-  const { setup, tools } = await open(env)
-  const stop = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => stop.abort(`cancelled by ${signal}`))
-  }
-  const limit = pLimit(setup.config.sandbox.slots)
+  const setup = readExecSetup(env)
+  const ending = watchForTheEnd()
+  const tools = await open(setup)
+  const { slots } = setup.config.sandbox
+  const limit = pLimit(slots)
   const running = new Set<Promise<void>>()
   const lines = createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY })
-  stop.signal.addEventListener('abort', () => lines.close())
+  ending.signal.addEventListener('abort', () => lines.close())
   for await (const line of lines) {
     if (line.trim() === '') continue
+    const { id, args } = splitRequest(line)
     const answer = limit(async () => {
-      const { id, args } = splitRequest(line)
-      const outcome = await runArguments(args, setup, tools, stop.signal, () => {})
+      const outcome = await runArguments(args, setup, tools, ending.signal, () => {}).catch((error: unknown) =>
+        tools.outcomes.broken(`the worker failed: ${error instanceof Error ? error.message : String(error)}`),
+      )
       process.stdout.write(`${JSON.stringify({ id, ...outcome })}\n`)
-    })
+    }).finally(() => running.delete(answer))
     running.add(answer)
-    void answer.finally(() => running.delete(answer))
+    // Lines that nobody can run yet stay in the pipe.
+    if (running.size >= 2 * slots) await Promise.race(running)
   }
   await Promise.all(running)
   await tools.pool.close()
-  return stop.signal.aborted ? EXIT_CANCELLED : 0
+  if (ending.readerGone) return EXIT_NO_READER
+  return ending.signal.aborted ? EXIT_CANCELLED : 0
 }
 
-async function open(env: NodeJS.ProcessEnv): Promise<{ setup: Setup; tools: Toolset }> {
-  const setup = readSetup({ LOG_LEVEL: 'error', ...env }, { backend: false })
-  const log = createLog({ level: setup.config.logLevel, pretty: true, destination: 'stderr' })
-  return { setup, tools: await openTools(setup, log) }
+interface Ending {
+  readonly signal: AbortSignal
+  /** Whoever read our output has closed it. */
+  readonly readerGone: boolean
+}
+
+/** Aborts on the first signal to the process and when nobody reads its output any more; a second signal ends the process. */
+function watchForTheEnd(): Ending {
+  const stop = new AbortController()
+  setMaxListeners(0, stop.signal) // one for each run at a time
+  let readerGone = false
+  for (const name of SIGNALS) {
+    process.on(name, signal => {
+      if (stop.signal.aborted) process.exit(128 + constants.signals[signal])
+      stop.abort(`cancelled by ${signal}`)
+    })
+  }
+  process.stdout.once('error', () => {
+    readerGone = true
+    stop.abort('nobody reads the output any more')
+  })
+  return {
+    signal: stop.signal,
+    get readerGone() {
+      return readerGone
+    },
+  }
+}
+
+function readExecSetup(env: NodeJS.ProcessEnv): Setup {
+  return readSetup({ LOG_LEVEL: 'error', ...env }, { backend: false })
+}
+
+function open(setup: Setup): Promise<Toolset> {
+  return openTools(setup, createLog({ level: setup.config.logLevel, pretty: true, destination: 'stderr' }))
 }
 
 /** The id and the rest, which is the tool's arguments as a model would send them; a line that is no object is all rest. */
@@ -121,8 +167,9 @@ async function runArguments(
 /** What the code did not print itself: the part that was too much to stream, its value, its errors, the bracketed lines. */
 function show(outcome: Outcome, streamed: string): void {
   const { stdout, stderr, value } = outcome
-  if (stdout.truncated) process.stdout.write(stdout.text.slice(stdout.text.indexOf('\n[… ')))
-  else process.stdout.write(stdout.text.slice(streamed.length))
+  const missing = Buffer.byteLength(streamed, 'utf8') < stdout.bytes_total
+  if (stdout.truncated && missing) process.stdout.write(stdout.text.slice(stdout.text.indexOf('\n[… ')))
+  else if (!stdout.truncated) process.stdout.write(stdout.text.slice(streamed.length))
   if (value !== null) process.stdout.write(`${value}\n`)
   if (stderr.text !== '') process.stderr.write(stderr.text)
   const notes = outcome.content.split('\n').filter(line => /^\[.*\]$/.test(line) && !stdout.text.includes(line))

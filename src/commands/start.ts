@@ -23,24 +23,27 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   const ended = new Promise<{ code: number; reason: string }>(resolve => {
     end = resolve
   })
-  const { worker, tools } = await startWorker(setup, backend, log, reason => {
-    if (config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
-  })
   const fatal = (err: unknown) => {
     log.fatal({ err }, 'uncaught error')
     end({ code: EXIT_SOFTWARE, reason: 'uncaught error' })
   }
   process.on('uncaughtException', fatal)
   process.on('unhandledRejection', fatal)
+  let running: Worker | null = null
   let signals = 0
   const onSignal = (signal: NodeJS.Signals) => {
     signals++
     log.info({ signal, times: signals }, 'signal received')
     if (signals === 1) end({ code: 0, reason: signal })
-    else if (signals === 2) worker.cancelAll('the worker was told to stop at once')
+    else if (signals === 2) running?.interruptAll('the worker was told to stop at once')
     else process.exit(128 + constants.signals[signal])
   }
+  // Before the sandbox is up: a signal that comes meanwhile must not leave half of it behind.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
+  const { worker, tools } = await startWorker(setup, backend, log, reason => {
+    if (config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
+  })
+  running = worker
 
   const { code, reason } = await ended
   const answered = await worker.stop(reason)

@@ -1,15 +1,21 @@
 import type { Claim, Journal, StoredAnswer } from './journal.js'
 
-const SETTLED_MOST = 2_000
-const SETTLED_MOST_BYTES = 64 * 1024 * 1024
+const RESTING_MOST = 2_000
+const RESTING_MOST_BYTES = 64 * 1024 * 1024
 
-type Entry = { readonly state: 'claimed' | 'asked' } | { readonly state: 'settled'; readonly answer: StoredAnswer }
+type Entry =
+  | { readonly state: 'claimed' | 'asked' | 'left' }
+  | { readonly state: 'posting' | 'settled'; readonly answer: StoredAnswer }
 
-/** A journal that lasts as long as the process. Settled calls are forgotten, the oldest first, beyond 2 000 or 64 MiB. */
+/**
+ * A journal that lasts as long as the process. Calls on which nothing is being done are forgotten, the oldest first, beyond
+ * 2 000 or 64 MiB; one that is being worked on or posted never is, as its next delivery would run it again.
+ */
 export class MemoryJournal implements Journal {
   readonly #entries = new Map<string, Entry>()
-  readonly #settled = new Map<string, number>()
-  #settledBytes = 0
+  /** Bytes of the entries that may be forgotten, the oldest first. */
+  readonly #resting = new Map<string, number>()
+  #restingBytes = 0
 
   claim(key: string): Claim {
     const entry = this.#entries.get(key)
@@ -17,31 +23,51 @@ export class MemoryJournal implements Journal {
       this.#entries.set(key, { state: 'claimed' })
       return { kind: 'fresh' }
     }
-    return entry.state === 'settled' ? { kind: 'settled', answer: entry.answer } : { kind: 'known' }
+    if (entry.state !== 'settled') return { kind: 'known' }
+    this.settled(key, entry.answer)
+    return { kind: 'settled', answer: entry.answer }
   }
 
   asked(key: string): void {
-    this.#remember(key, { state: 'asked' }, 0)
+    this.#entries.set(key, { state: 'asked' })
+    this.#rest(key, 0)
+  }
+
+  left(key: string): void {
+    this.#entries.set(key, { state: 'left' })
+    this.#rest(key, 0)
   }
 
   settled(key: string, answer: StoredAnswer): void {
-    this.#remember(key, { state: 'settled', answer }, answer.content.length + answer.provenance.length)
+    this.#wake(key)
+    this.#entries.set(key, { state: 'posting', answer })
+  }
+
+  posted(key: string): void {
+    const entry = this.#entries.get(key)
+    if (entry?.state !== 'posting') return
+    this.#entries.set(key, { state: 'settled', answer: entry.answer })
+    this.#rest(key, entry.answer.content.length + entry.answer.provenance.length)
   }
 
   released(key: string): void {
+    this.#wake(key)
     this.#entries.delete(key)
   }
 
-  #remember(key: string, entry: Entry, bytes: number): void {
-    this.#entries.set(key, entry)
-    this.#settledBytes += bytes - (this.#settled.get(key) ?? 0)
-    this.#settled.delete(key)
-    this.#settled.set(key, bytes)
-    for (const [oldest, size] of this.#settled) {
-      if (this.#settled.size <= SETTLED_MOST && this.#settledBytes <= SETTLED_MOST_BYTES) break
-      this.#settled.delete(oldest)
+  #rest(key: string, bytes: number): void {
+    this.#wake(key)
+    this.#resting.set(key, bytes)
+    this.#restingBytes += bytes
+    for (const [oldest] of this.#resting) {
+      if (this.#resting.size <= RESTING_MOST && this.#restingBytes <= RESTING_MOST_BYTES) break
+      this.#wake(oldest)
       this.#entries.delete(oldest)
-      this.#settledBytes -= size
     }
+  }
+
+  #wake(key: string): void {
+    this.#restingBytes -= this.#resting.get(key) ?? 0
+    this.#resting.delete(key)
   }
 }

@@ -3,6 +3,7 @@ import { realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { z } from 'zod'
+import { parseJson } from './listener.js'
 
 const PROBE_TIMEOUT_MS = 20_000
 
@@ -66,7 +67,13 @@ export async function findInterpreter(command: string, env: NodeJS.ProcessEnv): 
       `SANDBOX_PYTHON: ${JSON.stringify(command)} does not start (${error.message.trim().split('\n').at(-1)}); name a CPython of 3.10 or later`,
     )
   })
-  const probe = ProbeResult.parse(JSON.parse(stdout.trim().split('\n').at(-1) ?? ''))
+  const answer = ProbeResult.safeParse(parseJson(Buffer.from(stdout.trim().split('\n').at(-1) ?? '')))
+  if (!answer.success) {
+    throw new InterpreterError(
+      `SANDBOX_PYTHON: ${JSON.stringify(command)} does not answer as Python does; name a CPython of 3.10 or later`,
+    )
+  }
+  const probe = answer.data
   const version = probe.version.join('.')
   const [major, minor] = probe.version
   if (probe.implementation !== 'cpython' || major !== 3 || minor < 10) {

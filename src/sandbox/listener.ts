@@ -11,15 +11,17 @@ export class Listener {
   readonly #server: net.Server
   readonly #expected = new Map<string, (channel: Channel) => void>()
   readonly #open = new Set<net.Socket>()
+  readonly #helloTimeoutMs: number
 
-  private constructor(server: net.Server) {
+  private constructor(server: net.Server, helloTimeoutMs: number) {
     this.#server = server
+    this.#helloTimeoutMs = helloTimeoutMs
     server.on('connection', socket => this.#accept(socket))
   }
 
-  static async open(socketPath: string): Promise<Listener> {
+  static async open(socketPath: string, helloTimeoutMs = HELLO_TIMEOUT_MS): Promise<Listener> {
     const server = net.createServer()
-    const listener = new Listener(server)
+    const listener = new Listener(server, helloTimeoutMs)
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
       server.listen(socketPath, resolve)
@@ -42,7 +44,7 @@ export class Listener {
     this.#open.add(socket)
     socket.on('close', () => this.#open.delete(socket))
     const channel = new Channel(socket)
-    const timer = setTimeout(() => socket.destroy(), HELLO_TIMEOUT_MS)
+    const timer = setTimeout(() => socket.destroy(), this.#helloTimeoutMs)
     channel.listen(
       frame => {
         clearTimeout(timer)

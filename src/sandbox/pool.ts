@@ -4,7 +4,7 @@ import type { SandboxFacts, SandboxReport } from '../outcome.js'
 import { Capture, visible } from './capture.js'
 import { Machinery, type MachineryOptions } from './machinery.js'
 import { mimeOf } from './mime.js'
-import type { RunResult, Sandbox } from './sandbox.js'
+import type { RunOrder, RunResult, Sandbox } from './sandbox.js'
 import { type Verdict, verdict } from './verdict.js'
 
 /** Sandboxes that wait for code when nothing is going on. */
@@ -81,16 +81,7 @@ export class Pool {
       this.#report({ status, exitCode: null, signal: null, limit: null }, reason, false, stdout, stderr, 0, null)
 
     if (request.signal.aborted) return unstarted('cancelled', phrase(request.signal.reason))
-    let sandbox: Sandbox
-    try {
-      sandbox = await this.#take(request.signal)
-    } catch (error) {
-      if (request.signal.aborted) return unstarted('cancelled', phrase(request.signal.reason))
-      return unstarted('interrupted', (error as Error).message)
-    }
-    const cancel = () => sandbox.cancel()
-    request.signal.addEventListener('abort', cancel, { once: true })
-    const result = await sandbox.run({
+    const order: RunOrder = {
       code: Buffer.from(request.code, 'utf8'),
       wallMs: request.wallMs,
       cpuMs,
@@ -99,8 +90,27 @@ export class Pool {
       },
       onStdout: bytes => stdout.push(bytes),
       onStderr: bytes => stderr.push(bytes),
-    })
-    request.signal.removeEventListener('abort', cancel)
+    }
+    let result: RunResult
+    do {
+      let sandbox: Sandbox
+      try {
+        sandbox = await this.#take(request.signal)
+      } catch (error) {
+        if (request.signal.aborted) return unstarted('cancelled', phrase(request.signal.reason))
+        return unstarted('interrupted', (error as Error).message)
+      }
+      if (request.signal.aborted) {
+        // Between the handing out and this turn: nobody would hear that event any more.
+        sandbox.fail('the call was cancelled before the code started')
+        return unstarted('cancelled', phrase(request.signal.reason))
+      }
+      const cancel = () => sandbox.cancel()
+      request.signal.addEventListener('abort', cancel, { once: true })
+      result = await sandbox.run(order)
+      request.signal.removeEventListener('abort', cancel)
+      // One that died while it was parked has not seen the code: another may have it.
+    } while (result.kind === 'broken' && !result.handedOver)
     const started = times.started ?? requested
     const startMs = started - requested
     if (result.kind === 'broken') {
@@ -158,6 +168,7 @@ export class Pool {
   // ---------------------------------------------------------------- sandboxes
 
   #take(signal: AbortSignal): Promise<Sandbox> {
+    if (this.#closed) return Promise.reject(new Error('the worker is stopping'))
     const ready = this.#parked.shift()
     if (ready !== undefined) {
       this.#refill()

@@ -3,8 +3,15 @@ import { FRAME, type Frame } from './frames.js'
 import { parseJson } from './listener.js'
 import { type GuestExit, type RunEnd, WardenEvent } from './messages.js'
 
-/** Between the warden's word that a run is over and the zygote's word how the guest ended. */
-const EXIT_GRACE_MS = 5_000
+/** How long a sandbox is waited for when it should have spoken. */
+export interface Patience {
+  /** Between the warden's word that a run is over and the zygote's word how the guest ended. */
+  readonly exitGraceMs: number
+  /** Beyond the wall time, which the warden holds: this is for a warden that no longer runs at all. */
+  readonly backstopMs: number
+}
+
+const PATIENCE: Patience = { exitGraceMs: 5_000, backstopMs: 15_000 }
 
 /** What a run needs, and where its parts go. */
 export interface RunOrder {
@@ -26,7 +33,8 @@ export type RunResult =
       readonly stderrTail: Buffer
       readonly value: string | null
     }
-  | { readonly kind: 'broken'; readonly reason: string }
+  /** `handedOver`: whether the warden may have had the code. */
+  | { readonly kind: 'broken'; readonly reason: string; readonly handedOver: boolean }
 
 /**
  * One sandbox, used once: starting → parked → running → over. Every way out goes through `fail` or the pair of the
@@ -39,6 +47,7 @@ export class Sandbox {
   readonly gone: Promise<void>
   #settleGone: () => void = () => {}
   readonly #onGone: () => void
+  readonly #patience: Patience
   #channel: Channel | null = null
   #settleParked: { resolve(): void; reject(error: Error): void } = { resolve: () => {}, reject: () => {} }
   #order: RunOrder | null = null
@@ -53,9 +62,10 @@ export class Sandbox {
   #graceTimer: NodeJS.Timeout | undefined
   #backstop: NodeJS.Timeout | undefined
 
-  constructor(id: number, onGone: () => void) {
+  constructor(id: number, onGone: () => void, patience: Patience = PATIENCE) {
     this.id = id
     this.#onGone = onGone
+    this.#patience = patience
     this.gone = new Promise<void>(resolve => {
       this.#settleGone = resolve
     })
@@ -83,16 +93,15 @@ export class Sandbox {
     return new Promise<RunResult>(resolve => {
       this.#settleRun = resolve
       if (this.#over || this.#channel === null) {
-        resolve({ kind: 'broken', reason: 'the sandbox was gone before the code could start' })
+        resolve({ kind: 'broken', reason: 'the sandbox was gone before the code could start', handedOver: false })
         return
       }
       this.#order = order
       this.#channel.sendJson({ op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs })
       this.#channel.send(FRAME.code, order.code)
-      // The warden holds the limit; this is for a warden that no longer runs at all.
       this.#backstop = setTimeout(
         () => this.fail('the supervisor of the sandbox did not answer'),
-        order.wallMs + 15_000,
+        order.wallMs + this.#patience.backstopMs,
       )
     })
   }
@@ -115,7 +124,7 @@ export class Sandbox {
     clearTimeout(this.#graceTimer)
     clearTimeout(this.#backstop)
     this.#settleParked.reject(new Error(reason))
-    this.#settleRun({ kind: 'broken', reason })
+    this.#settleRun({ kind: 'broken', reason, handedOver: true })
     this.#channel?.destroy()
     this.#onGone()
     this.#settleGone()
@@ -158,7 +167,10 @@ export class Sandbox {
         return
       case 'end':
         this.#end = event.data
-        this.#graceTimer = setTimeout(() => this.fail('nobody could say how the code ended'), EXIT_GRACE_MS)
+        this.#graceTimer = setTimeout(
+          () => this.fail('nobody could say how the code ended'),
+          this.#patience.exitGraceMs,
+        )
         this.#settleIfEnded()
     }
   }

@@ -5,7 +5,7 @@ import { makeOutcome } from './make-outcome.js'
 import { answer, declined, notRun } from './outcome-without-run.js'
 import type { OutcomeContext } from './provenance.js'
 import { PYTHON_TOOL_NAME, type PythonArgs, pythonArgumentParser, pythonParameters } from './python-arguments.js'
-import type { Invocation, Reply, Tool } from './tool.js'
+import { Interruption, type Invocation, type Reply, type Tool } from './tool.js'
 import { planWall } from './wall-time.js'
 
 export interface SandboxRunRequest {
@@ -47,7 +47,9 @@ export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonA
       const reason = "less than 1 s was left before the call's deadline"
       return answer(notRun(options, 'interrupted', reason, { code: args.code, queueMs }))
     }
-    const report = await run({ code: args.code, wallMs, signal, onStdout: text => invocation.stream(text) })
+    const ended = await run({ code: args.code, wallMs, signal, onStdout: text => invocation.stream(text) })
+    const interrupted = ended.status === 'cancelled' && signal.reason instanceof Interruption
+    const report: SandboxReport = interrupted ? { ...ended, status: 'interrupted' } : ended
     return answer(makeOutcome({ ...options, report, args, wallMs, queueMs, notes }))
   }
 

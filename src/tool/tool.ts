@@ -3,6 +3,11 @@ import type { Outcome, Part } from '../outcome.js'
 /** A JSON schema in the strict subset of PROTOCOL.md. */
 export type JsonSchema = { readonly [key: string]: unknown }
 
+/** The worker ends a call that nobody cancelled, or keeps it from starting. The message is a phrase for the model. */
+export class Interruption extends Error {
+  override readonly name = 'Interruption'
+}
+
 /** What a tool is told of a call: nothing of the wire but what a handler needs. */
 export interface Invocation<Args> {
   readonly args: Args
@@ -14,7 +19,7 @@ export interface Invocation<Args> {
   readonly remainingMs: number
   /** Milliseconds the call waited for its slot. */
   readonly queueMs: number
-  /** Aborts with a phrase for the model as its reason when the call is cancelled. */
+  /** Aborts when the call is cancelled, with a phrase for the model as its reason; with an Interruption when nobody did that. */
   readonly signal: AbortSignal
   /** Sends text to the person watching, a courtesy. */
   stream(text: string): void

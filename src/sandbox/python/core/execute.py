@@ -8,6 +8,7 @@ import gc
 import io
 import linecache
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -17,10 +18,22 @@ from importlib.machinery import SourceFileLoader
 from . import frames, linux
 
 VALUE_CHARS = 50_000
+_FOLDER = os.path.dirname(__file__) + "/"
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FUTURES = 0
 for _name in __import__("__future__").all_feature_names:
     _FUTURES |= getattr(__import__("__future__"), _name).compiler_flag
+
+
+_last_of_zygote = ""
+
+
+def hide():
+    """In the zygote, after its imports: our own modules can no longer be imported, and what comes next is the guest's."""
+    global _last_of_zygote
+    for name in [name for name in sys.modules if name.partition(".")[0] == "_sandbox"]:
+        del sys.modules[name]
+    _last_of_zygote = next(reversed(sys.modules))
 
 
 def prepare(places):
@@ -52,8 +65,6 @@ def prepare(places):
     sys.path.insert(0, places.work)
     sys.argv[:] = [f"{places.code}/main.py"]
     sys.modules["tempfile"].tempdir = None
-    for name in [name for name in sys.modules if name.partition(".")[0] == "_sandbox"]:
-        del sys.modules[name]
 
 
 def _text_stream(fd, name):
@@ -130,6 +141,7 @@ def run(source, places, channel):
     sys.modules["__main__"] = module
     sys.orig_argv[:] = [sys.executable, path]
     code = 1
+    interrupted = False
     try:
         value = _execute(source, path, module.__dict__)
         if value is not None:
@@ -138,9 +150,15 @@ def run(source, places, channel):
         code = 0
     except SystemExit as error:
         code = _exit_code(error)
-    except BaseException:
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
         _show_exception(path)
-    _leave(code, module, places)
+    _leave(module, places)
+    if interrupted:
+        # As an interpreter does, so that whoever looks at the end sees an interruption and not a failure.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(code)
 
 
 def _exit_code(error):
@@ -202,46 +220,38 @@ def _execute(source, path, names):
 
 
 def _show_exception(path):
-    """Prints the exception as the interpreter would, without the frames of this file above the code's own."""
+    """Prints the exception as the interpreter would, with the code's own frames only."""
     kind, error, trace = sys.exc_info()
-    here = __file__
-    while trace is not None and trace.tb_frame.f_code.co_filename != path:
-        trace = trace.tb_next
-    if trace is None and not isinstance(error, SyntaxError):
-        trace = _without_ours(sys.exc_info()[2], here)
-    error.__traceback__ = trace
-    _hide_context(error, path)
+    own = trace
+    while own is not None and own.tb_frame.f_code.co_filename != path:
+        own = own.tb_next
+    if own is not None:
+        error.__traceback__ = trace = own
     hook = sys.excepthook
     if hook is not sys.__excepthook__:
         try:
             hook(kind, error, trace)
             return
         except BaseException:
-            pass
+            pass  # a broken hook must not hide what it was called for
     linecache.checkcache(path)
-    text = "".join(traceback.format_exception(kind, error, trace))
-    _write_error(text)
+    shown = traceback.TracebackException(kind, error, trace)
+    _hide_machinery(shown, set())
+    _write_error("".join(shown.format()))
 
 
-def _without_ours(trace, here):
-    while trace is not None and trace.tb_frame.f_code.co_filename == here:
-        trace = trace.tb_next
-    return trace
+def _hide_machinery(shown, seen):
+    """Drops the frames of this folder, here and in the exceptions behind, beside and within this one."""
+    if shown is None or id(shown) in seen:
+        return
+    seen.add(id(shown))
+    frames_of_code = [frame for frame in shown.stack if not frame.filename.startswith(_FOLDER)]
+    shown.stack[:] = frames_of_code
+    for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
+        _hide_machinery(other, seen)
 
 
-def _hide_context(error, path):
-    """The same for the exceptions in whose handling this one was raised."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-            trace = trace.tb_next
-        error.__traceback__ = trace
-        error = error.__cause__ or error.__context__
-
-
-def _leave(code, module, places):
+def _leave(module, places):
     """What Py_Finalize does that code can notice, without the price of taking down every imported library."""
     for action in (threading._shutdown, atexit._run_exitfuncs):
         try:
@@ -249,10 +259,8 @@ def _leave(code, module, places):
         except BaseException as error:
             traceback.clear_frames(error.__traceback__)
             _write_error("".join(traceback.format_exception(error)))
-    for name, other in list(sys.modules.items()):
-        file = getattr(other, "__file__", None)
-        if other is module or (isinstance(file, str) and file.startswith(places.work + "/")):
-            _empty(other)
+    for other in [module, *_own_modules(places)]:
+        _empty(other)
     try:
         gc.collect()  # files in reference cycles are closed, and so written
     except BaseException:
@@ -262,7 +270,20 @@ def _leave(code, module, places):
             stream.flush()
         except BaseException:
             pass
-    os._exit(code)
+
+
+def _own_modules(places):
+    """Modules of the run's own files. Only those imported since the fork are looked at: to touch one that the zygote
+    imported is to copy its page."""
+    found = []
+    for name in reversed(sys.modules):
+        if name == _last_of_zygote:
+            break
+        other = sys.modules[name]
+        file = getattr(other, "__file__", None)
+        if isinstance(file, str) and file.startswith(places.work + "/"):
+            found.append(other)
+    return found
 
 
 def _empty(module):

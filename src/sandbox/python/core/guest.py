@@ -10,7 +10,7 @@ import socket
 import sys
 import traceback
 
-from . import execute, frames, linux, lockdown, root
+from . import execute, frames, linux, lockdown, root, shims
 
 _WARM = "ast asyncio base64 collections csv datetime decimal functools hashlib inspect itertools json linecache math pathlib random re statistics string tempfile textwrap threading traceback typing uuid".split()
 CONTROL = 3
@@ -21,6 +21,7 @@ def warm():
     for name in _WARM:
         importlib.import_module(name)
     json.dumps({"a": [1.5, None]})
+    execute.hide()
 
 
 class Places:
@@ -56,7 +57,7 @@ def main(world, order, parts):
         lockdown.lock_guest(
             world.boot, order["limits"], world.filters, places.readable(world.boot), places.writable(world.boot)
         )
-        _make_own(places)
+        _make_own(world.boot, places)
         channel = frames.Channel(socket.socket(fileno=CONTROL))
         channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": outer_pid})
         message = channel.receive()
@@ -64,7 +65,10 @@ def main(world, order, parts):
         _fail(error)
     if message is None:
         os._exit(0)  # the sandbox was not needed
-    execute.run(message[1], places, channel)
+    try:
+        execute.run(message[1], places, channel)
+    finally:
+        os._exit(1)  # interrupted before the code began: nothing of ours may be printed, or run on
 
 
 def _fail(error):
@@ -119,12 +123,13 @@ def _lower_priority(world):
     os.nice(world.boot["nice"])
 
 
-def _make_own(places):
+def _make_own(boot, places):
     """What must differ from every other guest of this zygote, and be as in a fresh interpreter."""
     os.chdir(places.work)
     random.seed()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
+    shims.install(boot["guest_filter"])
     execute.prepare(places)
     gc.enable()

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import struct
+import sys
 
 from . import landlock, linux
 
@@ -47,19 +48,29 @@ def set_limits(limits, processes):
         resource.setrlimit(kind, (value, value))
 
 
+def guest_filter(boot):
+    """The filter for this machine's guests, see seccomp/policy.py."""
+    if boot["tier"] == "namespaces":
+        return "namespaces"
+    if boot["uid_base"] is not None:
+        return "landlock"
+    own = os.geteuid()
+    trees = ["/usr", "/lib", *boot["trees"], *sys.path]
+    owned = own == 0 or any(os.path.exists(path) and os.stat(path).st_uid == own for path in trees)
+    return "landlock-shared-files" if owned else "landlock-shared-uid"
+
+
 def lock_guest(boot, limits, filters, readable, writable):
     """Capabilities, no_new_privs, Landlock, seccomp, rlimits: nothing of it can be taken back."""
-    namespaces = boot["tier"] == "namespaces"
-    shared_uid = not namespaces and boot["uid_base"] is None
     # The warden is one more process of the same uid in the namespace; a uid shared with the host can't be limited this way.
-    set_limits(limits, None if shared_uid else limits["processes"] + 1)
+    set_limits(limits, None if boot["guest_filter"].startswith("landlock-shared") else limits["processes"] + 1)
     linux.drop_capabilities()
     # The warden reads the guest's memory use, which needs a dumpable process of the same uid.
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if boot["landlock_abi"] > 0:
-        landlock.restrict(boot["landlock_abi"], readable, writable, network=namespaces)
-    filters.load("namespaces" if namespaces else "landlock-shared-uid" if shared_uid else "landlock")
+        landlock.restrict(boot["landlock_abi"], readable, writable, network=boot["tier"] == "namespaces")
+    filters.load(boot["guest_filter"])
 
 
 def lock_warden(filters):

@@ -79,6 +79,7 @@ def main(here):
     except Failure as failure:
         channel.send_json({"event": "failed", "step": failure.step, "errno": failure.errno, "message": str(failure)})
         os._exit(1)
+    boot["guest_filter"] = lockdown.guest_filter(boot)
     missing = landlock.missing_features(boot["landlock_abi"])
     channel.send_json({"event": "up", "landlock_abi": boot["landlock_abi"], "landlock_missing": missing, **facts})
     try:

@@ -212,11 +212,12 @@ class Warden:
             for fd, _ in poll.poll():
                 if fd == self._guest:
                     raise RuntimeError("the parked guest died")
-                for kind, payload in self._receive():
+                received = self._receive()
+                for index, (kind, payload) in enumerate(received):
                     if kind == frames.JSON:
                         order = json.loads(payload)
                     elif kind == frames.CODE and order is not None:
-                        Run(self, order, payload).go()
+                        Run(self, order, payload).go(received[index + 1 :])
                         os._exit(0)
 
 
@@ -237,7 +238,8 @@ class Run:
         self._pipes = {}
         self._next_workspace = 0.0
 
-    def go(self):
+    def go(self, commands):
+        """commands: frames that came in one piece with the code."""
         w = self._w
         w._control.setblocking(True)  # the guest is still our own code: it reads to the end
         w._control.sendall(frames.pack(frames.CODE, self._code))
@@ -246,6 +248,8 @@ class Run:
         started = time.monotonic()
         self._deadline = started + self._order["wall_ms"] / 1000
         self._register()
+        for kind, payload in commands:
+            self._command(kind, payload)
         next_watch = started + WATCH_S
         while not self._exited and self._cause is None:
             now = time.monotonic()
@@ -344,6 +348,8 @@ class Run:
         box = os.path.dirname(self._w._place)
         used, count = workspace.usage(box, limits["workspace_files"] + 16)
         seen = self._w._watch
+        for pid in seen.proc.processes():
+            used += workspace.unlinked(seen.proc.folder, pid, box)
         seen.box_peak_bytes = max(seen.box_peak_bytes, used)
         seen.box_peak_files = max(seen.box_peak_files, count)
         if used > limits["workspace_bytes"]:

@@ -4,6 +4,9 @@ import os
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")
+# What one socket's buffer holds by default (net.core.wmem_default), and how many nobody has to account for.
+SOCKET_BYTES = 212_992
+FREE_SOCKETS = 32
 # Above this share of the limit the cheap estimate no longer decides.
 NEAR = 0.75
 
@@ -64,12 +67,12 @@ class Watch:
     """
 
     def __init__(self, proc, guest_pid, limit_bytes, box):
-        self._proc = proc
+        self.proc = proc
         self._guest = str(guest_pid)
         self._limit = limit_bytes
         self._box = box  # descriptor of the tmpfs, or None
         self.baseline = self._resident(self._guest)
-        self._correction = 0
+        self._sockets_at_start = self._sockets()
         self.peak_bytes = 0
         self.peak_processes = 1
         self.box_peak_bytes = 0
@@ -79,30 +82,28 @@ class Watch:
 
     def _resident(self, pid):
         try:
-            return int(_read(self._proc.folder, f"{pid}/statm").split()[1]) * PAGE
+            return int(_read(self.proc.folder, f"{pid}/statm").split()[1]) * PAGE
         except (OSError, IndexError):
             return 0
 
     def memory(self):
         """Bytes in use now."""
         in_box = self._look_into_box()
-        pids = self._proc.processes()
+        pids = self.proc.processes()
         estimate = in_box
         for pid in pids:
             resident = self._resident(pid)
             estimate += max(0, resident - self.baseline) if pid == self._guest else resident
-        threshold = min(NEAR * self._limit, max(0, self._limit - self.baseline))
-        used = estimate - self._correction
-        if used > threshold:
-            used = in_box + sum(self._exact(pid) for pid in pids)
-            # Until it grows well beyond what was just measured, the estimate is as wrong as it was now.
-            self._correction = max(0, estimate - used)
+        # Asked at each look from here on: pages shared by fork turn private without the resident size telling.
+        exact = estimate > min(NEAR * self._limit, max(0, self._limit - self.baseline))
+        used = in_box + sum(self._exact(pid) for pid in pids) if exact else estimate
+        used += self._in_sockets()
         self.peak_bytes = max(self.peak_bytes, used)
         return used
 
     def _exact(self, pid):
         try:
-            text = _read(self._proc.folder, f"{pid}/smaps_rollup").decode()
+            text = _read(self.proc.folder, f"{pid}/smaps_rollup").decode()
         except OSError:
             return self._resident(pid)
         fields = {}
@@ -118,6 +119,19 @@ class Watch:
         # What is left of the zygote's pages in it is nobody's use; what was written to is private by now.
         return max(private, anonymous + shared_memory - (self.baseline if pid == self._guest else 0))
 
+    def _sockets(self):
+        """Sockets in the sandbox's network namespace; 0 where it has none of its own to ask."""
+        if self._box is None:
+            return 0
+        try:
+            return int(_read(self.proc.folder, "self/net/sockstat").split()[2])  # "sockets: used N"
+        except (OSError, IndexError, ValueError):
+            return 0
+
+    def _in_sockets(self):
+        """What waits in sockets is no process's memory: beyond the first few, each counts with all that it can hold."""
+        return max(0, self._sockets() - self._sockets_at_start - FREE_SOCKETS) * SOCKET_BYTES
+
     def _look_into_box(self):
         if self._box is None:
             return 0
@@ -132,9 +146,9 @@ class Watch:
     def processes(self):
         """Processes and threads now."""
         count = 0
-        for pid in self._proc.processes():
+        for pid in self.proc.processes():
             try:
-                count += int(_read(self._proc.folder, f"{pid}/stat").rpartition(b")")[2].split()[17])
+                count += int(_read(self.proc.folder, f"{pid}/stat").rpartition(b")")[2].split()[17])
             except (OSError, IndexError, ValueError):
                 continue
         self.peak_processes = max(self.peak_processes, count)
@@ -143,9 +157,9 @@ class Watch:
     def cpu_ms(self):
         """CPU time of what runs now and of what it has waited for, in milliseconds."""
         ticks = 0
-        for pid in self._proc.processes():
+        for pid in self.proc.processes():
             try:
-                fields = _read(self._proc.folder, f"{pid}/stat").rpartition(b")")[2].split()
+                fields = _read(self.proc.folder, f"{pid}/stat").rpartition(b")")[2].split()
                 ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
             except (OSError, IndexError, ValueError):
                 continue

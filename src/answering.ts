@@ -1,0 +1,142 @@
+import type { Logger } from 'pino'
+import { type Delivery, deliverWithRetry } from './backend/deliver.js'
+import type { BackendError } from './backend/errors.js'
+import type { BackendApi } from './backend/http.js'
+import type { ToolCall } from './backend/protocol.js'
+import type { Config } from './config.js'
+import type { Journal, StoredAnswer } from './journal/journal.js'
+import type { Part } from './outcome.js'
+import type { Reply } from './tool/tool.js'
+import { wireContent } from './tool/wire-content.js'
+
+/** The backend gives a call up after about 10 minutes; a confirmation request or an answer is worth nothing after that. */
+const GIVE_UP_MS = 600_000
+/** An answer that was refused as too large is cut to this share of its size, again and again, but not below LEAST_BYTES. */
+const SHORTER_SHARE = 1 / 4
+const LEAST_BYTES = 2_048
+
+export interface AnsweringContext {
+  readonly config: Pick<Config, 'serviceName' | 'resultMaxBytes'>
+  readonly journal: Journal
+  readonly api: Pick<BackendApi, 'postResult' | 'requestConfirmation'>
+  /** Aborts posts that are still being retried; their answers are then lost unless the journal has them. */
+  readonly stopPosting: AbortSignal
+  /** The backend said 460: this client may never work. */
+  onForbidden(reason: string): void
+}
+
+/**
+ * Journal, then wire: what becomes of a reply. null: nothing was to be sent. `unasked` makes the answer to a call that
+ * waits for a person whom nobody can ask.
+ */
+export async function deliverReply(
+  call: ToolCall,
+  key: string,
+  reply: Reply,
+  unasked: (reason: string) => Reply,
+  context: AnsweringContext,
+  log: Logger,
+): Promise<Delivery | null> {
+  switch (reply.kind) {
+    case 'answer': {
+      const answer: StoredAnswer = {
+        content: wireContent(reply.content, context.config.resultMaxBytes),
+        provenance: JSON.stringify({ system: context.config.serviceName, ...reply.provenance }),
+        dollars: reply.dollars,
+        asPlaceholder: false,
+      }
+      context.journal.settled(key, answer)
+      return await postAnswer(call, key, answer, context, log)
+    }
+    case 'placeholder': {
+      const answer: StoredAnswer = {
+        content: JSON.stringify('WAIT_SUBCHATS'),
+        provenance: JSON.stringify({ system: context.config.serviceName, subchats_started: reply.subchats }),
+        dollars: 0,
+        asPlaceholder: true,
+      }
+      context.journal.settled(key, answer)
+      return await postAnswer(call, key, answer, context, log)
+    }
+    case 'confirm': {
+      context.journal.asked(key)
+      const request = { setupKey: reply.setupKey, command: reply.command, explanation: reply.explanation }
+      const delivery = await deliverWithRetry(signal => context.api.requestConfirmation(call, request, signal), {
+        log,
+        signal: context.stopPosting,
+        giveUpAfterMs: GIVE_UP_MS,
+      })
+      if (delivery.delivered) return delivery
+      if (delivery.why === 'refused' && !forbids(delivery.error, context)) {
+        // Nobody was asked and nobody will answer: the model has to know.
+        const answer = unasked(`a person could not be asked to confirm: ${delivery.error.message}`)
+        return await deliverReply(call, key, answer, unasked, context, log)
+      }
+      context.journal.released(key)
+      logUndelivered(delivery, log)
+      return delivery
+    }
+    case 'later':
+    case 'already_answered':
+      context.journal.left(key)
+      return null
+  }
+}
+
+/** Posts an answer that the journal holds as being posted, shorter if it is refused for its size. */
+export async function postAnswer(
+  call: ToolCall,
+  key: string,
+  answer: StoredAnswer,
+  context: AnsweringContext,
+  log: Logger,
+): Promise<Delivery> {
+  let sent = answer
+  for (;;) {
+    const { asPlaceholder } = sent
+    const delivery = await deliverWithRetry(signal => context.api.postResult(call, sent, { asPlaceholder }, signal), {
+      log,
+      signal: context.stopPosting,
+      giveUpAfterMs: GIVE_UP_MS,
+    })
+    if (!delivery.delivered && delivery.why === 'refused' && isTooLarge(delivery.error)) {
+      const shorter = shortened(sent)
+      if (shorter !== null) {
+        log.warn({ bytes: sent.content.length, reason: delivery.error.message }, 'answer is too large, shortening it')
+        context.journal.settled(key, shorter)
+        sent = shorter
+        continue
+      }
+    }
+    context.journal.posted(key, delivery.delivered)
+    if (!delivery.delivered) {
+      if (delivery.why === 'refused') forbids(delivery.error, context)
+      logUndelivered(delivery, log)
+    }
+    return delivery
+  }
+}
+
+function forbids(error: BackendError, context: AnsweringContext): boolean {
+  if (error.kind !== 'never') return false
+  context.onForbidden(error.message)
+  return true
+}
+
+function logUndelivered(delivery: Extract<Delivery, { delivered: false }>, log: Logger): void {
+  const reason = delivery.why === 'aborted' ? 'the worker is stopping' : delivery.error.message
+  log.error({ why: delivery.why, reason, attempts: delivery.attempts }, 'answer was not delivered')
+}
+
+/** The largest result that is accepted is unknown (docs/protocol.md, "Errors"), so a refusal for size may come in any of these. */
+function isTooLarge(error: BackendError): boolean {
+  return error.status === 413 || /too (large|long|big)|payload too|exceeds the (limit|maximum)/i.test(error.message)
+}
+
+/** A shorter version that says what was left out; null if it is short already. */
+function shortened(answer: StoredAnswer): StoredAnswer | null {
+  const bytes = Buffer.byteLength(answer.content, 'utf8')
+  if (bytes <= LEAST_BYTES) return null
+  const content = JSON.parse(answer.content) as string | readonly Part[]
+  return { ...answer, content: wireContent(content, Math.max(LEAST_BYTES, Math.floor(bytes * SHORTER_SHARE))) }
+}

@@ -1,0 +1,98 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { endPrograms, leftFolders, PYTHON, startProgram } from './support/worker-process.js'
+
+afterEach(endPrograms)
+
+async function run(args: readonly string[], env: Record<string, string> = {}) {
+  const program = await startProgram(args, env)
+  const { code } = await program.exited
+  return { code, stdout: program.stdout(), stderr: program.stderr(), program }
+}
+
+describe('the command line', () => {
+  it('--help names every command, --version is a version', async () => {
+    const help = await run(['--help'])
+    expect(help.code).toBe(0)
+    for (const command of ['start', 'dev', 'demo', 'exec', 'doctor']) expect(help.stdout).toContain(`  ${command} `)
+    const version = await run(['--version'])
+    expect(version).toMatchObject({ code: 0, stderr: '' })
+    expect(version.stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+  })
+
+  it('wrong use is explained and exits 64', async () => {
+    const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
+      [['no-such-command'], 'there is no command "no-such-command"'],
+      [['exec'], 'exec takes one file'],
+      [['exec', 'a.py', 'b.py'], 'exec takes one file'],
+      [['exec', '--jsonl', 'a.py'], 'exec takes no operand'],
+      [['exec', '--timeout', 'soon', 'a.py'], '--timeout takes a whole number'],
+      [['start', 'now'], 'start takes no operand'],
+      [['--no-such-option'], "Unknown option '--no-such-option'"],
+    ]
+    const runs = await Promise.all(wrong.map(([args]) => run(args)))
+    for (const [n, { code, stdout, stderr }] of runs.entries()) {
+      expect(code).toBe(64)
+      expect(stdout).toBe('')
+      expect(stderr).toContain(wrong[n]?.[1])
+      expect(stderr).toContain('Usage:')
+      expect(stderr).not.toContain('    at ')
+    }
+  })
+
+  it('a wrong configuration exits 78 with a report that names every variable and no secret', async () => {
+    const { code, stdout, stderr } = await run(['start'], {
+      FLEXUS_API_KEY: 'fx-secret-that-must-not-show',
+      FLEXUS_WS_TICKET: 'ticket-that-must-not-show',
+      MAX_CONCURRENT_CALLS: 'many',
+      SANDBOX_MEMORY_MB: '-3',
+      LOG_LEVEL: 'loud',
+      CALL_DEADLINE_MS: '585',
+    })
+    expect(code).toBe(78)
+    const variables = ['FLEXUS_API_BASEURL', 'FLEXUS_API_KEY', 'FLEXUS_WS_TICKET', 'MAX_CONCURRENT_CALLS']
+    for (const name of [...variables, 'SANDBOX_MEMORY_MB', 'LOG_LEVEL', 'CALL_DEADLINE_MS'])
+      expect(stderr).toContain(`  ${name}: `)
+    expect(stdout + stderr).not.toContain('must-not-show')
+    expect(stderr).not.toContain('    at ')
+  })
+
+  it('start without any configuration says what is missing and exits 78', async () => {
+    const { code, stderr } = await run([])
+    expect(code).toBe(78)
+    expect(stderr).toContain('FLEXUS_API_BASEURL: not set')
+    expect(stderr).toContain('FLEXUS_API_KEY: not set')
+  })
+
+  it('an interpreter that does not exist is named, exit 69', async () => {
+    const { code, stderr } = await run(['doctor'], { SANDBOX_PYTHON: '/no/such/python' }).then(result => ({
+      ...result,
+      stderr: result.stderr + result.stdout,
+    }))
+    expect(code).toBe(69)
+    expect(stderr).toContain('/no/such/python')
+  })
+
+  it('doctor says which tier and layers are in force and with which interpreter', async () => {
+    const { code, stdout, stderr, program } = await run(['doctor'])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/tier (namespaces|landlock): in use, escape self-test passed/)
+    expect(stdout).toMatch(/ [✓✗] seccomp/)
+    expect(stdout).toMatch(/interpreter: \S+, Python 3\.\d+/)
+    if (PYTHON.startsWith('/')) expect(stdout).toContain(PYTHON)
+    expect(stdout).toMatch(/slots: \d+ calls at once/)
+    expect(stderr).toBe('')
+    expect(await leftFolders(program)).toEqual([])
+  })
+
+  it('the demo shows three calls and exits 0; piped there is no colour in it', async () => {
+    const { code, stdout, stderr, program } = await run(['demo'], { NO_COLOR: '1' })
+    expect(stderr).toBe('')
+    expect(code).toBe(0)
+    expect(stdout).not.toContain('\u001b')
+    expect(stdout).toMatch(/step 1 of 5[\s\S]*step 5 of 5/)
+    expect(stdout).toContain("{'north': 165, 'south': 95, 'west': 200}")
+    expect(stdout).toContain('ZeroDivisionError')
+    expect(stdout).toContain('All 3 calls came back as they should.')
+    expect(await leftFolders(program)).toEqual([])
+  })
+})

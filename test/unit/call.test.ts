@@ -1,0 +1,282 @@
+import { describe, expect, it } from 'vitest'
+import { Admission } from '../../src/admission.js'
+import { BackendError } from '../../src/backend/errors.js'
+import type { ToolCall } from '../../src/backend/protocol.js'
+import { type CallContext, handleCall } from '../../src/call.js'
+import type { StoredAnswer } from '../../src/journal/journal.js'
+import { MemoryJournal } from '../../src/journal/memory-journal.js'
+import { busy, notRun, outcomeWithoutRun, rejected } from '../../src/tool/outcome-without-run.js'
+import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
+import { captureLog, sampleCall } from '../backend/support/fixtures.js'
+import { config, context as outcomeContext } from './tool/fixtures.js'
+
+type Handle = (invocation: Invocation<unknown>) => Promise<Reply>
+interface Post {
+  readonly answer: Omit<StoredAnswer, 'asPlaceholder'>
+  readonly asPlaceholder: boolean
+}
+
+const NEVER = new AbortController().signal
+
+function text(content: string): Reply {
+  return { kind: 'answer', content, provenance: { system: 'test' }, dollars: 0.5, outcome: null }
+}
+
+/** The way of a call with a scripted tool and a backend that answers each post with `onPost`. */
+function setup(handle: Handle, onPost: (post: Post) => void | Promise<void> = () => {}, before: Reply | null = null) {
+  const posts: Post[] = []
+  const asked: string[] = []
+  const forbidden: string[] = []
+  const logged = captureLog()
+  const stopPosting = new AbortController()
+  const admission = new Admission({ slots: 1, queueMax: 10 })
+  const tool: Tool = {
+    name: 'python_execute',
+    description: 'A scripted tool.',
+    parameters: { type: 'object' },
+    parse: given => (given === 'bad' ? { ok: false, message: 'bad arguments' } : { ok: true, args: given }),
+    before: ({ confirmedByHuman }) => (confirmedByHuman === null ? before : null),
+    handle,
+  }
+  const context: CallContext = {
+    config,
+    tools: new Map([[tool.name, tool]]),
+    journal: new MemoryJournal(),
+    admission,
+    api: {
+      async postResult(_call, answer, { asPlaceholder }) {
+        const post = { answer, asPlaceholder }
+        posts.push(post)
+        await onPost(post)
+      },
+      async requestConfirmation(call) {
+        asked.push(call.fcall_id)
+        if (call.fcall_id === 'nobody') throw new BackendError('model', '400: no person here', { status: 400 })
+      },
+    },
+    openDelta: () => ({ push: () => {}, end: async () => {}, stats: { messages: 0, sentBytes: 0, droppedBytes: 0 } }),
+    outcomes: {
+      rejected: message => rejected(outcomeContext, message),
+      busy: () => busy(outcomeContext),
+      notRun: (status, reason) => notRun(outcomeContext, status, reason),
+      broken: reason => outcomeWithoutRun(outcomeContext, 'interrupted', `[interrupted: ${reason}]`),
+    },
+    onForbidden: reason => forbidden.push(reason),
+    log: logged.log,
+    stopPosting: stopPosting.signal,
+    wallClock: () => 1_700_000_001_000,
+  }
+  const handleOne = (changes: Partial<ToolCall> = {}, cancel: AbortSignal = NEVER) =>
+    handleCall(sampleCall(changes), context, cancel)
+  return { handleOne, posts, asked, forbidden, logged, stopPosting, admission }
+}
+
+describe('the way of a call', () => {
+  it('posts what the tool answers, once, with its provenance and cost', async () => {
+    const { handleOne, posts } = setup(async () => text('done'))
+    expect(await handleOne()).toBe(true)
+    expect(posts).toEqual([
+      {
+        answer: expect.objectContaining({ content: '"done"', provenance: '{"system":"test"}', dollars: 0.5 }),
+        asPlaceholder: false,
+      },
+    ])
+  })
+
+  it('runs a call that is delivered twice once', async () => {
+    let runs = 0
+    const { handleOne, posts } = setup(async () => text(`run ${++runs}`))
+    await Promise.all([handleOne(), handleOne()])
+    expect(runs).toBe(1)
+    expect(posts).toHaveLength(1)
+  })
+
+  it('posts a settled answer again when the backend delivers the call again, but never two posts at a time', async () => {
+    let release: () => void = () => {}
+    const held = new Promise<void>(resolve => {
+      release = resolve
+    })
+    const { handleOne, posts } = setup(
+      async () => text('done'),
+      () => held,
+    )
+    const first = handleOne()
+    while (posts.length === 0) await new Promise(resolve => setImmediate(resolve))
+    expect(await handleOne()).toBe(true)
+    expect(posts).toHaveLength(1)
+    release()
+    await first
+    expect(await handleOne()).toBe(true)
+    expect(posts.map(post => post.answer.content)).toEqual(['"done"', '"done"'])
+  })
+
+  it('posts a placeholder as one, and again as one', async () => {
+    const { handleOne, posts } = setup(async () => ({ kind: 'placeholder', subchats: ['s1'] }))
+    await handleOne()
+    await handleOne()
+    expect(posts.map(post => post.asPlaceholder)).toEqual([true, true])
+    expect(posts[0]?.answer.content).toBe('"WAIT_SUBCHATS"')
+    expect(JSON.parse(posts[0]?.answer.provenance ?? '')).toMatchObject({ subchats_started: ['s1'] })
+  })
+
+  it.each(['later', 'already_answered'] as const)(
+    'posts nothing for "%s", however often it is delivered',
+    async kind => {
+      let runs = 0
+      const { handleOne, posts } = setup(async () => {
+        runs++
+        return { kind }
+      })
+      expect(await handleOne()).toBe(true)
+      expect(await handleOne()).toBe(true)
+      expect(runs).toBe(1)
+      expect(posts).toEqual([])
+    },
+  )
+
+  it('asks a person once, and runs after the yes', async () => {
+    const ask: Reply = { kind: 'confirm', setupKey: '', command: 'x', explanation: 'Run?' }
+    const { handleOne, posts, asked } = setup(
+      async () => text('ran'),
+      () => {},
+      ask,
+    )
+    await handleOne()
+    await handleOne()
+    expect(asked).toHaveLength(1)
+    expect(posts).toEqual([])
+    await handleOne({ confirmed_by_human: true })
+    expect(posts.map(post => post.answer.content)).toEqual(['"ran"'])
+  })
+
+  it('answers "not run" when nobody can be asked', async () => {
+    const ask: Reply = { kind: 'confirm', setupKey: '', command: 'x', explanation: 'Run?' }
+    const { handleOne, posts } = setup(
+      async () => text('ran'),
+      () => {},
+      ask,
+    )
+    expect(await handleOne({ fcall_id: 'nobody' })).toBe(true)
+    expect(posts[0]?.answer.content).toMatch(/could not be asked.*no person here.*not run/)
+  })
+
+  it('answers when the tool throws, and keeps the reason to itself', async () => {
+    const { handleOne, posts, logged } = setup(async () => {
+      throw new Error('internal detail')
+    })
+    await handleOne()
+    expect(posts[0]?.answer.content).toContain('the worker failed while it handled the call')
+    expect(posts[0]?.answer.content).not.toContain('internal detail')
+    expect(logged.messages()).toContain('call failed inside the worker')
+  })
+
+  it('bounds the tool name that a model made up, in the answer and in the log', async () => {
+    const { handleOne, posts, logged } = setup(async () => text('ran'))
+    await handleOne({ fcall_name: 'n'.repeat(100_000) })
+    expect(posts[0]?.answer.content.length).toBeLessThan(1_000)
+    expect(logged.text().length).toBeLessThan(5_000)
+  })
+})
+
+describe('an answer that the backend refuses', () => {
+  it.each([
+    ['413', new BackendError('final', 'HTTP 413', { status: 413 })],
+    ['a text that says so', new BackendError('model', '400: content too large', { status: 400 })],
+  ])('as too large (%s) is shortened until it is taken, and says so', async (_what, error) => {
+    const { handleOne, posts } = setup(
+      async () => text(`${'x'.repeat(100_000)} the end`),
+      ({ answer }) => {
+        if (answer.content.length > 10_000) throw error
+      },
+    )
+    expect(await handleOne()).toBe(true)
+    expect(posts.length).toBeGreaterThan(1)
+    const last = posts.at(-1)?.answer.content ?? ''
+    expect(last.length).toBeLessThan(10_000)
+    expect(last).toContain('the middle of this answer was left out')
+    expect(last).toContain('the end')
+    await handleOne()
+    expect(posts.at(-1)?.answer.content).toBe(last)
+  })
+
+  it('as too large at any size is given up, and counts as unanswered', async () => {
+    const { handleOne, posts } = setup(
+      async () => text('x'.repeat(100_000)),
+      () => {
+        throw new BackendError('final', 'HTTP 413', { status: 413 })
+      },
+    )
+    expect(await handleOne()).toBe(false)
+    expect(posts.length).toBeLessThan(8)
+  })
+
+  it('with 460 stops the client for good', async () => {
+    const { handleOne, posts, forbidden } = setup(
+      async () => text('done'),
+      () => {
+        throw new BackendError('never', '460: too old', { status: 460 })
+      },
+    )
+    expect(await handleOne()).toBe(false)
+    expect(posts).toHaveLength(1)
+    expect(forbidden).toEqual(['460: too old'])
+  })
+
+  it('until the worker stops posting counts as unanswered', async () => {
+    const { handleOne, stopPosting } = setup(
+      async () => text('done'),
+      () => {
+        stopPosting.abort()
+        throw new BackendError('retry', 'HTTP 503', { status: 503 })
+      },
+    )
+    expect(await handleOne()).toBe(false)
+  })
+})
+
+describe('a call that waits', () => {
+  const blocked: Handle = ({ signal }) =>
+    new Promise(resolve => signal.addEventListener('abort', () => resolve(text('ended')), { once: true }))
+
+  async function withOneRunning() {
+    const set = setup(blocked)
+    const running = new AbortController()
+    const first = set.handleOne({ fcall_id: 'running' }, running.signal)
+    const end = async () => {
+      running.abort('over')
+      await first
+    }
+    return { ...set, end }
+  }
+
+  it('and is cancelled is answered "not run" with the reason', async () => {
+    const { handleOne, posts, end } = await withOneRunning()
+    const cancel = new AbortController()
+    const waiting = handleOne({ fcall_id: 'waiting' }, cancel.signal)
+    cancel.abort('the person pressed stop')
+    await waiting
+    expect(posts.map(post => post.answer.content)).toEqual([
+      '"[cancelled: the person pressed stop; not run, safe to retry]"',
+    ])
+    await end()
+  })
+
+  it('and whose deadline comes is answered "not run" before a slot is free', async () => {
+    const { handleOne, posts, end } = await withOneRunning()
+    // 585 s after its creation is the deadline; 1 s before that is too late to start.
+    await handleOne({ fcall_id: 'waiting', fcall_created_ts: 1_700_000_001 - 583.9 })
+    expect(posts[0]?.answer.content).toMatch(/turn did not come in time.*not run, safe to retry/)
+    await end()
+  })
+
+  it('when the worker drains is answered "interrupted, not run", and so is one that comes after', async () => {
+    const { handleOne, posts, end, admission } = await withOneRunning()
+    const waiting = handleOne({ fcall_id: 'waiting' })
+    admission.close(new Interruption('the worker is being stopped'))
+    await waiting
+    await handleOne({ fcall_id: 'late' })
+    const expected = '"[interrupted: the worker is being stopped; not run, safe to retry]"'
+    expect(posts.map(post => post.answer.content)).toEqual([expected, expected])
+    await end()
+  })
+})

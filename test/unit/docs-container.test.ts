@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { loadConfig } from '../../src/config.js'
+
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+
+const Rule = z.object({
+  names: z.array(z.string()),
+  action: z.string(),
+  args: z.array(z.unknown()).nullish(),
+  includes: z.unknown().optional(),
+  excludes: z.unknown().optional(),
+  comment: z.string().optional(),
+})
+const Profile = z.object({ defaultAction: z.string(), syscalls: z.array(Rule) })
+
+describe('docker/seccomp.json', () => {
+  const profile = Profile.parse(JSON.parse(read('docker/seccomp.json')))
+  const added = profile.syscalls.filter(rule => rule.comment?.startsWith('python-execute-worker'))
+
+  test('adds exactly the calls that make sandboxes of the namespaces tier', () => {
+    expect(added.map(rule => rule.names)).toEqual([
+      ['unshare', 'setns', 'mount', 'mount_setattr', 'pivot_root', 'umount2', 'sethostname'],
+    ])
+  })
+
+  test('adds what the generator says', async () => {
+    const generator = await import(new URL('../../docker/make-seccomp.mjs', import.meta.url).href)
+    const bare = JSON.parse(read('docker/seccomp.json')) as { syscalls: unknown[] }
+    const whole = structuredClone(bare)
+    bare.syscalls = bare.syscalls.slice(0, -1)
+    expect(generator.withNamespaces(bare)).toEqual(whole)
+  })
+
+  test('refuses by default', () => {
+    expect(profile.defaultAction).toBe('SCMP_ACT_ERRNO')
+  })
+
+  test('leaves dangerous calls to processes with a capability for them', () => {
+    const free = profile.syscalls
+      .filter(rule => rule.action === 'SCMP_ACT_ALLOW' && !rule.args?.length && rule.includes == null)
+      .flatMap(rule => rule.names)
+    const dangerous = [
+      'bpf',
+      'perf_event_open',
+      'io_uring_setup',
+      'open_by_handle_at',
+      'kexec_load',
+      'init_module',
+      'keyctl',
+    ]
+    expect(dangerous.filter(name => free.includes(name))).toEqual([])
+  })
+})
+
+describe('docker-compose.yml', () => {
+  const compose = read('docker-compose.yml')
+  const script = read('docker/test.sh')
+
+  test.each([
+    ['read_only: true', '--read-only'],
+    ['cap_drop: [ALL]', '--cap-drop ALL'],
+    ['no-new-privileges:true', '--security-opt no-new-privileges:true'],
+    ['seccomp=docker/seccomp.json', '--security-opt seccomp=docker/seccomp.json'],
+    ['apparmor=unconfined', '--security-opt apparmor=unconfined'],
+    ['pids_limit: 512', '--pids-limit 512'],
+    ['mem_limit: 2560m', '--memory 2560m'],
+    ['memswap_limit: 2560m', '--memory-swap 2560m'],
+    ['/tmp:mode=1777,size=1g', '--tmpfs /tmp:mode=1777,size=1g'],
+    ['MAX_CONCURRENT_CALLS: "4"', '--env MAX_CONCURRENT_CALLS=4'],
+  ])('%s is what the image test runs with', (setting, option) => {
+    expect(compose).toContain(setting)
+    expect(script).toContain(option)
+  })
+
+  test('waits for a drain and ten seconds more', () => {
+    const drainMs = Number(/DRAIN_MS: "(\d+)"/.exec(compose)?.[1])
+    const graceSeconds = Number(/stop_grace_period: (\d+)s/.exec(compose)?.[1])
+    expect(graceSeconds).toBe(drainMs / 1000 + 10)
+  })
+
+  test('gives the memory that its calls at once need', () => {
+    const memoryMib = Number(/mem_limit: (\d+)m/.exec(compose)?.[1])
+    const calls = /MAX_CONCURRENT_CALLS: "(\d+)"/.exec(compose)?.[1]
+    const host = { cpus: 2, memoryBytes: memoryMib * 1024 ** 2 }
+    const config = loadConfig({ HOME: '/home/u', MAX_CONCURRENT_CALLS: calls }, host, { backend: false })
+    expect(config.warnings).toEqual([])
+  })
+})
+
+describe('Dockerfile', () => {
+  const dockerfile = read('Dockerfile')
+
+  test('carries the version of package.json', () => {
+    const { version } = z.object({ version: z.string() }).parse(JSON.parse(read('package.json')))
+    expect(dockerfile).toContain(`ARG VERSION=${version}\n`)
+  })
+
+  test('sets only variables that the configuration knows', () => {
+    const names = [...dockerfile.matchAll(/^(?:ENV| {4}) ?([A-Z_]+)=/gm)].map(match => match[1] ?? '')
+    const example = read('.env.example')
+    expect(names).toContain('STATE_DIR')
+    expect(names.filter(name => name !== 'NODE_ENV' && !new RegExp(`^#?${name}=`, 'm').test(example))).toEqual([])
+  })
+
+  test('gives what it copies to the build', () => {
+    const ignore = read('.dockerignore')
+    const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(match => (match[1] ?? '').split(' '))
+    expect(copied).toContain('src')
+    expect(copied.filter(name => !ignore.split('\n').includes(`!${name}`))).toEqual([])
+  })
+})

@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest'
+import { journalKey, type StoredAnswer } from '../../src/journal/journal.js'
+import { MemoryJournal } from '../../src/journal/memory-journal.js'
+
+const ANSWER: StoredAnswer = { content: '"done"', provenance: '{}', dollars: 0, asPlaceholder: false }
+
+describe('MemoryJournal', () => {
+  it('gives a call to the first who claims it', () => {
+    const journal = new MemoryJournal()
+    expect(journal.claim('c')).toEqual({ kind: 'fresh' })
+    expect(journal.claim('c')).toEqual({ kind: 'known' })
+    expect(journal.claim('d')).toEqual({ kind: 'fresh' })
+  })
+
+  it('hands a settled answer out for one more post at a time', () => {
+    const journal = new MemoryJournal()
+    journal.claim('c')
+    journal.settled('c', ANSWER)
+    expect(journal.claim('c')).toEqual({ kind: 'known' }) // it is being posted
+    journal.posted('c')
+    expect(journal.claim('c')).toEqual({ kind: 'settled', answer: ANSWER })
+    expect(journal.claim('c')).toEqual({ kind: 'known' })
+    journal.posted('c')
+    expect(journal.claim('c')).toEqual({ kind: 'settled', answer: ANSWER })
+  })
+
+  it('keeps the answer that was settled last', () => {
+    const journal = new MemoryJournal()
+    journal.claim('c')
+    journal.settled('c', ANSWER)
+    journal.settled('c', { ...ANSWER, content: '"shorter"' })
+    journal.posted('c')
+    expect(journal.claim('c')).toMatchObject({ answer: { content: '"shorter"' } })
+  })
+
+  it.each(['asked', 'left'] as const)('knows a call that was %s', how => {
+    const journal = new MemoryJournal()
+    journal.claim('c')
+    journal[how]('c')
+    expect(journal.claim('c')).toEqual({ kind: 'known' })
+  })
+
+  it('starts anew after a release', () => {
+    const journal = new MemoryJournal()
+    journal.claim('c')
+    journal.asked('c')
+    journal.released('c')
+    expect(journal.claim('c')).toEqual({ kind: 'fresh' })
+  })
+
+  it('forgets the oldest of those that rest, and none that is being worked on or posted', () => {
+    const journal = new MemoryJournal()
+    journal.claim('worked on')
+    journal.claim('posted')
+    journal.settled('posted', ANSWER)
+    journal.claim('released')
+    journal.asked('released')
+    journal.released('released')
+    journal.claim('released')
+    for (let n = 0; n < 2_001; n++) {
+      journal.claim(`c${n}`)
+      journal.settled(`c${n}`, ANSWER)
+      journal.posted(`c${n}`)
+    }
+    expect(journal.claim('c0')).toEqual({ kind: 'fresh' })
+    expect(journal.claim('c1')).toMatchObject({ kind: 'settled' })
+    for (const key of ['worked on', 'posted', 'released']) expect(journal.claim(key)).toEqual({ kind: 'known' })
+  })
+
+  it('forgets by bytes too', () => {
+    const journal = new MemoryJournal()
+    const large = { ...ANSWER, content: 'x'.repeat(30 * 1024 * 1024) }
+    for (const key of ['a', 'b', 'c']) {
+      journal.claim(key)
+      journal.settled(key, large)
+      journal.posted(key)
+    }
+    expect(journal.claim('a')).toEqual({ kind: 'fresh' })
+    expect(journal.claim('b')).toMatchObject({ kind: 'settled' })
+  })
+})
+
+describe('journalKey', () => {
+  it('has one key before and one after a person was asked, whatever the person said', () => {
+    const key = (confirmed: boolean | null) => journalKey({ fcall_id: 'c', confirmed_by_human: confirmed })
+    expect(key(true)).toBe(key(false))
+    expect(key(null)).not.toBe(key(true))
+  })
+})

@@ -1,0 +1,176 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { BackendConfig, Config } from '../../src/config.js'
+import { type EmbeddedBackend, startEmbeddedBackend } from '../../src/dev/embedded-backend.js'
+import { busy, notRun, outcomeWithoutRun, rejected } from '../../src/tool/outcome-without-run.js'
+import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
+import { Worker } from '../../src/worker.js'
+import { captureLog } from '../backend/support/fixtures.js'
+import { config as baseConfig, context } from './tool/fixtures.js'
+
+type Handle = (invocation: Invocation<unknown>) => Promise<Reply>
+
+function text(content: string): Reply {
+  return { kind: 'answer', content, provenance: {}, dollars: 0, outcome: null }
+}
+
+/** Runs until it is told to end; a well-behaved tool. */
+const untilAborted: Handle = ({ signal }) =>
+  new Promise(resolve => {
+    const end = () => {
+      const why: unknown = signal.reason
+      resolve(text(why instanceof Interruption ? `interrupted: ${why.message}` : `cancelled: ${String(why)}`))
+    }
+    if (signal.aborted) end()
+    signal.addEventListener('abort', end, { once: true })
+  })
+
+/** A worker with a scripted tool in place of the sandbox. */
+async function start(handle: Handle, changes: { slots?: number; drainMs?: number } = {}) {
+  const backend = await startEmbeddedBackend()
+  const logged = captureLog()
+  const reach: BackendConfig = {
+    baseUrl: backend.url,
+    endpoint: '/v1/graphql',
+    credentials: { mode: 'key', apiKey: backend.apiKey },
+  }
+  const config: Config = {
+    ...baseConfig,
+    backend: reach,
+    drainMs: changes.drainMs ?? 2_000,
+    sandbox: { ...baseConfig.sandbox, slots: changes.slots ?? 2 },
+  }
+  const forbidden: string[] = []
+  let started = 0
+  const worker = new Worker({
+    config,
+    backend: reach,
+    tools: [
+      tool(invocation => {
+        started++
+        return handle(invocation)
+      }),
+    ],
+    outcomes: {
+      rejected: message => rejected(context, message),
+      busy: () => busy(context),
+      notRun: (status, reason) => notRun(context, status, reason),
+      broken: reason => outcomeWithoutRun(context, 'interrupted', `[interrupted: ${reason}]`),
+    },
+    log: logged.log,
+    onForbidden: reason => forbidden.push(reason),
+  })
+  onTestFinished(async () => {
+    await worker.stop('the test is over')
+    await backend.close()
+  })
+  await backend.waitFor(() => backend.subscribers > 0 && backend.registrations.length > 0, 10_000)
+  /** A call is "delivered" when the backend has sent it; whether it runs only the tool knows. */
+  const running = (count: number) => backend.waitFor(() => started >= count, 5_000)
+  return { backend, worker, logged, forbidden, running }
+}
+
+function tool(handle: Handle, parameters: Tool['parameters'] = { type: 'object' }): Tool {
+  return {
+    name: 'python_execute',
+    description: 'A scripted tool.',
+    parameters,
+    parse: args => ({ ok: true, args }),
+    before: () => null,
+    handle,
+  }
+}
+
+function answerOf(backend: EmbeddedBackend, fcallId: string): unknown {
+  return backend.answers.get(fcallId)?.[0]?.content
+}
+
+describe('Worker', () => {
+  it('leaves calls to others while it is full, keeps the tool registered, and takes calls again', async () => {
+    const { backend, worker } = await start(untilAborted, { slots: 2 })
+    const calls = [backend.pushCall(), backend.pushCall()]
+    await backend.waitFor(() => worker.state === 'full' && backend.subscribers === 0, 5_000)
+    for (const call of calls) worker.cancel(call.fcall_id, 'enough')
+    await backend.waitFor(() => worker.state === 'serving' && backend.subscribers === 1, 5_000)
+    expect(calls.map(call => answerOf(backend, call.fcall_id))).toEqual(['cancelled: enough', 'cancelled: enough'])
+  })
+
+  it('impaired takes no calls until what is wrong is well again, and answers those it has', async () => {
+    const { backend, worker, running } = await start(untilAborted)
+    const first = backend.pushCall()
+    await running(1)
+    worker.setImpaired('sandbox', 'crash loop')
+    expect(worker.state).toBe('impaired')
+    await backend.waitFor(() => backend.subscribers === 0, 5_000)
+    worker.cancel(first.fcall_id, 'enough')
+    await backend.waitForAnswer(first.fcall_id)
+    backend.pushCall()
+    worker.setImpaired('sandbox', null)
+    await running(2)
+    expect(worker.state).toBe('serving')
+  })
+
+  it('told 460 in answer to a post never connects again, and says so', async () => {
+    const { backend, worker, forbidden } = await start(async () => text('done'))
+    backend.misbehave({ kind: 'graphql_error', message: '460: too old' }, { operation: 'cloudtool_post_result' })
+    backend.pushCall()
+    await backend.waitFor(() => forbidden.length > 0 && backend.subscribers === 0, 5_000)
+    expect(forbidden).toEqual(['460: too old'])
+    expect(worker.state).toBe('impaired')
+  })
+
+  it('stopped answers what waits before what runs, ends what runs in time, and is true to its word', async () => {
+    const { backend, worker, running } = await start(untilAborted, { slots: 1, drainMs: 2_000 })
+    const calls = [backend.pushCall(), backend.pushCall()]
+    await running(1)
+    await backend.waitFor(() => calls.every(call => backend.deliveries(call.fcall_id) > 0), 5_000)
+    await sleep(100) // until the second is in line
+    const answered: string[] = []
+    backend.onEvent(event => {
+      if (event.type === 'answered') answered.push(event.answer.fcallId)
+    })
+    const from = performance.now()
+    expect(await worker.stop('test')).toBe(true)
+    expect(performance.now() - from).toBeLessThan(3_000)
+    expect(answered).toEqual([calls[1]?.fcall_id, calls[0]?.fcall_id])
+    expect(answerOf(backend, calls[0]?.fcall_id ?? '')).toBe('interrupted: the worker is being stopped')
+    expect(answerOf(backend, calls[1]?.fcall_id ?? '')).toMatch(/not run, safe to retry/)
+    expect(worker.state).toBe('stopped')
+  })
+
+  it('stopped gives up on a tool that does not end, within its budget, and says that a call is unanswered', async () => {
+    const { backend, worker, running } = await start(() => new Promise(() => {}), { drainMs: 500 })
+    backend.pushCall()
+    await running(1)
+    const from = performance.now()
+    expect(await worker.stop('test')).toBe(false)
+    expect(performance.now() - from).toBeLessThan(4_000)
+  })
+
+  it('stopped twice stops once', async () => {
+    const { worker } = await start(untilAborted)
+    expect(worker.stop('first')).toBe(worker.stop('second'))
+    expect(await worker.stop('third')).toBe(true)
+  })
+
+  it('does not start with a tool whose schema is not strict', async () => {
+    const backend = await startEmbeddedBackend()
+    onTestFinished(() => backend.close())
+    const reach: BackendConfig = {
+      baseUrl: backend.url,
+      endpoint: '/v1/graphql',
+      credentials: { mode: 'key', apiKey: 'fx-1' },
+    }
+    const loose = tool(untilAborted, { type: 'object', properties: { code: { type: 'string' } }, required: [] })
+    const outcomes = {
+      rejected: (message: string) => rejected(context, message),
+      busy: () => busy(context),
+      notRun: (status: 'cancelled' | 'interrupted', reason: string) => notRun(context, status, reason),
+      broken: (reason: string) => outcomeWithoutRun(context, 'interrupted', reason),
+    }
+    const log = captureLog().log
+    expect(() => new Worker({ config: baseConfig, backend: reach, tools: [loose], outcomes, log })).toThrow(
+      'not a strict schema',
+    )
+  })
+})
