@@ -1,5 +1,5 @@
 import type { Layer, TierName } from '../outcome.js'
-import type { Up } from './machinery.js'
+import type { Up } from './template.js'
 
 /** What each tier puts between the code and the machine, as far as it is in force here. */
 export function layersOf(tier: TierName, up: Up): Layer[] {

@@ -1,320 +1,187 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import type { Duplex } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
-import type { TierName } from '../outcome.js'
-import { Channel } from './channel.js'
-import type { Interpreter } from './interpreter.js'
 import type { WireLimits } from './limits.js'
-import { Listener, parseJson } from './listener.js'
-import { type GuestExit, TemplateEvent, ZygoteEvent } from './messages.js'
-import { makeRuntimeDir, type RuntimeDir } from './runtime-dir.js'
+import type { TemplateEvent } from './messages.js'
+import type { ZygoteKind } from './preloads.js'
 import { Sandbox } from './sandbox.js'
+import { Template, type TemplateOptions, type Up } from './template.js'
+import { type Preloaded, Zygote } from './zygote.js'
 
-const BOOT = fileURLToPath(new URL('./python/boot.py', import.meta.url))
-const UP_TIMEOUT_MS = 15_000
-const IMPORT_TIMEOUT_MS = 60_000
-/** Host uids of the sandboxes of a root worker: this one plus the slot. Nothing else on a machine uses them. */
-const FIRST_UID = 100_000
-/** Nice value of guests: under load the worker and its wardens come first. */
-const GUEST_NICE = 5
-const STDERR_KEPT_CHARS = 4_000
+/** Forks of one zygote before it is replaced: what they share (hash seed, address layout) does not live for ever. */
+const RUNS_PER_ZYGOTE = 1_000
 
-export interface MachineryOptions {
-  readonly tier: TierName
-  readonly interpreter: Interpreter
+export interface MachineryOptions extends TemplateOptions {
   readonly preload: readonly string[]
   readonly limits: WireLimits
   readonly log: Logger
-  /** Hides newer features of the kernel's Landlock, to see what an older kernel gives. Tests only. */
-  readonly landlockAbiMost?: number
-}
-
-/** What the template said of the place in which it could set itself up. */
-export type Up = Extract<TemplateEvent, { event: 'up' }>
-
-/** The tier can't be had here. `step` and `errno` say what the kernel refused; errno 0 where it was not the kernel. */
-export class TierUnavailable extends Error {
-  override readonly name = 'TierUnavailable'
-  readonly tier: TierName
-  readonly step: string
-  readonly errno: number
-
-  constructor(tier: TierName, step: string, errno: number, message: string) {
-    super(message)
-    this.tier = tier
-    this.step = step
-    this.errno = errno
-  }
-}
-
-export interface Preloaded {
-  readonly installed: Readonly<Record<string, string>>
-  readonly missing: Readonly<Record<string, string>>
-  readonly importMs: number
+  /** Default 1 000. */
+  readonly runsPerZygote?: number
 }
 
 /**
- * Template and zygote: the processes from which sandboxes are made. They live and die together: `onDown` is called once
- * when either has ended unasked, and every sandbox has then ended too.
+ * The processes from which sandboxes are made: a template, a lean zygote and one with the preloads. A zygote that dies
+ * takes its sandboxes with it and is started anew; when the template dies all is over, and `onDown` is called once.
  */
 export class Machinery {
   readonly up: Up
-  preloaded: Preloaded = { installed: {}, missing: {}, importMs: 0 }
+  /** Told when sandboxes of a kind can be made (again). */
+  onReady: (kind: ZygoteKind) => void = () => {}
+  onDown: (reason: string) => void = () => {}
+  /** A zygote died unasked and its successor is being started. */
+  onZygoteLost: (kind: ZygoteKind, reason: string) => void = () => {}
   readonly #options: MachineryOptions
-  readonly #child: ChildProcess
-  readonly #template: Channel
-  readonly #listener: Listener
-  readonly #dir: RuntimeDir
-  readonly #sandboxes = new Map<number, Sandbox>()
-  readonly #exited: Promise<void>
-  #zygote: Channel | null = null
-  #nextId = 1
+  readonly #template: Template
+  readonly #zygotes = new Map<ZygoteKind, Zygote>()
+  readonly #starting = new Set<ZygoteKind>()
+  readonly #sandboxes = new Map<number, { readonly sandbox: Sandbox; readonly zygote: Zygote }>()
+  #nextSandbox = 1
+  #nextZygote = 1
   #down = false
-  #onDown: (reason: string) => void = () => {}
+  #preloaded: Preloaded = { installed: {}, missing: {}, importMs: 0 }
 
-  private constructor(options: MachineryOptions, parts: Parts, up: Up) {
+  private constructor(options: MachineryOptions, template: Template) {
     this.#options = options
-    this.#child = parts.child
-    this.#template = parts.template
-    this.#listener = parts.listener
-    this.#dir = parts.dir
-    this.up = up
-    this.#exited = parts.exited
+    this.#template = template
+    this.up = template.up
+    template.listen(
+      event => this.#hear(event),
+      () => this.#fall('the template has ended'),
+    )
   }
 
-  /** Starts the template in the given tier and one zygote. Errors: TierUnavailable; Error when the zygote fails. */
+  /** Errors: TierUnavailable; Error when a zygote does not come up. */
   static async start(options: MachineryOptions): Promise<Machinery> {
-    const parts = await startTemplate(options)
+    const machinery = new Machinery(options, await Template.start(options))
     try {
-      const up = await awaitUp(options, parts)
-      const machinery = new Machinery(options, parts, up)
-      parts.template.listen(
-        frame => machinery.#hear(frame.payload),
-        () => machinery.#fall('the template has ended'),
-      )
-      await machinery.#startZygote()
+      await Promise.all(machinery.kinds.map(kind => machinery.#startZygote(kind)))
       return machinery
     } catch (error) {
-      await stop(parts)
+      await machinery.close()
       throw error
     }
   }
 
-  set onDown(listener: (reason: string) => void) {
-    this.#onDown = listener
+  /** The kinds of zygotes there are. */
+  get kinds(): readonly ZygoteKind[] {
+    return this.#options.preload.length > 0 ? ['lean', 'data'] : ['lean']
   }
 
   get isDown(): boolean {
     return this.#down
   }
 
-  /** Makes a sandbox; it is there at once, and parked a few milliseconds later. `slot` is no other living sandbox's. */
-  createSandbox(slot: number): Sandbox {
-    const id = this.#nextId++
-    const token = this.#listener.expect(channel => sandbox.attach(channel))
-    const sandbox = new Sandbox(id, () => {
-      this.#listener.forget(token)
+  get preloaded(): Preloaded {
+    return this.#preloaded
+  }
+
+  isReady(kind: ZygoteKind): boolean {
+    return !this.#down && this.#zygotes.has(kind)
+  }
+
+  /** Makes a sandbox of a kind that is ready; parked a few milliseconds later. `slot` is no other living sandbox's. */
+  createSandbox(slot: number, kind: ZygoteKind): Sandbox {
+    const id = this.#nextSandbox++
+    const token = this.#template.listener.expect(channel => sandbox.attach(channel))
+    const sandbox = new Sandbox(id, kind, () => {
+      this.#template.listener.forget(token)
       this.#sandboxes.delete(id)
-      if (this.#options.tier === 'landlock') this.#template.sendJson({ op: 'clean', sandbox: id })
+      if (this.#options.tier === 'landlock') this.#template.channel.sendJson({ op: 'clean', sandbox: id })
     })
-    this.#sandboxes.set(id, sandbox)
-    this.#template.sendJson({
-      op: 'sandbox',
-      sandbox: id,
-      slot,
-      token,
-      zygote: this.#zygoteId,
-      limits: this.#options.limits,
-    })
-    if (this.#down) sandbox.fail('the sandbox machinery is down')
+    const zygote = this.#zygotes.get(kind)
+    if (zygote === undefined || this.#down) {
+      sandbox.fail('the sandbox machinery is down')
+      return sandbox
+    }
+    this.#sandboxes.set(id, { sandbox, zygote })
+    const order = { op: 'sandbox', sandbox: id, slot, token, zygote: zygote.id, limits: this.#options.limits }
+    this.#template.channel.sendJson(order)
+    zygote.runs++
+    if (zygote.runs >= (this.#options.runsPerZygote ?? RUNS_PER_ZYGOTE) || zygote.grown)
+      void this.#replace(kind, zygote)
     return sandbox
   }
 
   /** Ends everything; resolves when the processes and their folder are gone. */
   async close(): Promise<void> {
     this.#down = true
-    for (const sandbox of this.#sandboxes.values()) sandbox.fail('the worker is stopping')
-    await stop({
-      child: this.#child,
-      template: this.#template,
-      listener: this.#listener,
-      dir: this.#dir,
-      exited: this.#exited,
-    })
+    this.#failAll('the worker is stopping')
+    for (const zygote of this.#zygotes.values()) zygote.end('closing')
+    await this.#template.stop()
   }
 
-  /** Starts the zygote; leaves out what starts threads when imported, one after the other, and says so in `missing`. */
-  async #startZygote(): Promise<void> {
-    const unfit: Record<string, string> = {}
-    for (;;) {
-      const preload = this.#options.preload.filter(name => !(name in unfit))
-      const result = await this.#tryZygote(preload)
-      if (!('unfit' in result)) {
-        this.preloaded = { ...result, missing: { ...result.missing, ...unfit } }
+  async #startZygote(kind: ZygoteKind): Promise<void> {
+    this.#starting.add(kind)
+    try {
+      const handlers = {
+        onGuestExit: (exit: { sandbox: number } & Parameters<Sandbox['guestExited']>[0]) =>
+          this.#sandboxes.get(exit.sandbox)?.sandbox.guestExited(exit),
+        onNotForked: (id: number, message: string) =>
+          this.#sandboxes.get(id)?.sandbox.fail(`no process for the code: ${message}`),
+        onEnd: (reason: string) => this.#zygoteEnded(kind, zygote, reason),
+      }
+      const preload = kind === 'data' ? this.#options.preload : []
+      const zygote: Zygote = await Zygote.start(this.#template, preload, () => this.#nextZygote++, handlers)
+      if (this.#down) {
+        zygote.end('closing')
         return
       }
-      unfit[result.unfit] = 'starts threads when it is imported'
+      if (kind === 'data') this.#preloaded = zygote.preloaded
+      this.#zygotes.set(kind, zygote)
+    } finally {
+      this.#starting.delete(kind)
+    }
+    this.onReady(kind)
+  }
+
+  /** A new one in the place of the old, which stays until its last guest has ended. */
+  async #replace(kind: ZygoteKind, old: Zygote): Promise<void> {
+    if (this.#starting.has(kind)) return
+    this.#options.log.debug({ kind, runs: old.runs, grown: old.grown }, 'zygote is being replaced')
+    try {
+      await this.#startZygote(kind)
+      old.retire()
+    } catch (error) {
+      this.#options.log.error({ err: error, kind }, 'zygote could not be replaced')
     }
   }
 
-  #tryZygote(preload: readonly string[]): Promise<Preloaded | { readonly unfit: string }> {
-    const id = ++this.#zygoteId
-    return new Promise((resolve, reject) => {
-      const fail = (reason: string) => {
-        clearTimeout(timer)
-        if (id !== this.#zygoteId) return // replaced by one with fewer modules
-        reject(new Error(`${reason}${this.#lastWords()}`))
-        this.#fall(reason)
-      }
-      const timer = setTimeout(() => fail('the zygote did not finish its imports in 60 s'), IMPORT_TIMEOUT_MS)
-      this.#zygoteFailed = fail
-      const token = this.#listener.expect(channel => {
-        this.#zygote = channel
-        channel.listen(
-          frame => {
-            const event = ZygoteEvent.safeParse(parseJson(frame.payload))
-            if (!event.success) return
-            switch (event.data.event) {
-              case 'ready': {
-                clearTimeout(timer)
-                const { installed, missing, import_ms: importMs } = event.data
-                resolve({ installed, missing, importMs })
-                return
-              }
-              case 'unfit':
-                clearTimeout(timer)
-                this.#zygoteId++
-                resolve({ unfit: event.data.module })
-                return
-              case 'exit':
-                this.#guestExited(event.data)
-                return
-              case 'not_forked':
-                this.#sandboxes.get(event.data.sandbox)?.fail(`no process for the code: ${event.data.message}`)
-                return
-              case 'pong':
-            }
-          },
-          () => fail('the zygote has ended'),
-        )
-      })
-      this.#template.sendJson({ op: 'zygote', zygote: id, token, preload })
-    })
+  #zygoteEnded(kind: ZygoteKind, zygote: Zygote, reason: string): void {
+    const lost = [...this.#sandboxes.values()].filter(entry => entry.zygote === zygote)
+    if (this.#zygotes.get(kind) === zygote) this.#zygotes.delete(kind)
+    else if (lost.length === 0) return // retired, and its work is done
+    for (const { sandbox } of lost) sandbox.fail('the process that started the code died')
+    if (this.#down) return
+    this.#options.log.error({ kind, reason, stderr: this.#template.lastWords() }, 'zygote has ended')
+    this.onZygoteLost(kind, reason)
   }
 
-  #zygoteId = 0
-  #zygoteFailed: (reason: string) => void = () => {}
-
-  #guestExited(exit: GuestExit): void {
-    this.#sandboxes.get(exit.sandbox)?.guestExited(exit)
+  /** Starts the zygote of a kind anew, after it was lost. Errors: as start. */
+  async restartZygote(kind: ZygoteKind): Promise<void> {
+    if (this.#down || this.#starting.has(kind) || this.#zygotes.has(kind)) return
+    await this.#startZygote(kind)
   }
 
-  #hear(payload: Buffer): void {
-    const event = TemplateEvent.safeParse(parseJson(payload))
-    if (!event.success) return
-    switch (event.data.event) {
-      case 'zygote_exit':
-        if (event.data.zygote === this.#zygoteId)
-          this.#zygoteFailed(`the zygote has ended with code ${event.data.code}`)
-        return
+  #hear(event: TemplateEvent): void {
+    switch (event.event) {
       case 'no_zygote':
-        this.#sandboxes.get(event.data.sandbox)?.fail('the zygote has gone')
+        this.#sandboxes.get(event.sandbox)?.sandbox.fail('the zygote has gone')
         return
+      case 'zygote_exit': // its own channel has told, or will
       case 'up':
       case 'failed':
-        return
     }
   }
 
   #fall(reason: string): void {
     if (this.#down) return
     this.#down = true
-    this.#options.log.error({ reason, stderr: this.#lastWords() }, 'sandbox machinery is down')
-    this.#zygote?.destroy()
-    this.#child.kill('SIGKILL')
-    for (const sandbox of this.#sandboxes.values()) sandbox.fail('the sandbox machinery died')
-    this.#onDown(reason)
+    this.#options.log.error({ reason, stderr: this.#template.lastWords() }, 'sandbox machinery is down')
+    this.#template.kill()
+    for (const zygote of this.#zygotes.values()) zygote.end(reason)
+    this.#failAll('the sandbox machinery died')
+    this.onDown(reason)
   }
 
-  #lastWords(): string {
-    const text = errorOutput.get(this.#child)?.text.trim() ?? ''
-    return text === '' ? '' : `: ${text}`
+  #failAll(reason: string): void {
+    for (const { sandbox } of this.#sandboxes.values()) sandbox.fail(reason)
   }
-}
-
-interface Parts {
-  readonly child: ChildProcess
-  readonly template: Channel
-  readonly listener: Listener
-  readonly dir: RuntimeDir
-  readonly exited: Promise<void>
-}
-
-/** The end of what a template's processes wrote to their stderr: tracebacks of our own code. */
-const errorOutput = new WeakMap<ChildProcess, { text: string }>()
-
-async function startTemplate(options: MachineryOptions): Promise<Parts> {
-  const dir = await makeRuntimeDir()
-  const listener = await Listener.open(dir.socketPath)
-  const child = spawn(options.interpreter.path, ['-s', '-B', '-X', 'utf8', BOOT], {
-    cwd: '/',
-    env: {}, // what the worker's environment holds must not be in any process of a sandbox
-    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
-    detached: true, // Ctrl-C in the terminal is the worker's to handle
-  })
-  const kept = { text: '' }
-  errorOutput.set(child, kept)
-  child.stderr?.on('data', (chunk: Buffer) => {
-    kept.text = (kept.text + chunk.toString()).slice(-STDERR_KEPT_CHARS)
-  })
-  const exited = new Promise<void>(resolve => {
-    child.once('error', () => resolve())
-    child.once('exit', () => resolve())
-  })
-  const template = new Channel(child.stdio[3] as Duplex)
-  return { child, template, listener, dir, exited }
-}
-
-function awaitUp(options: MachineryOptions, parts: Parts): Promise<Up> {
-  return new Promise<Up>((resolve, reject) => {
-    const fail = (step: string, errno: number, message: string) =>
-      reject(new TierUnavailable(options.tier, step, errno, message))
-    const timer = setTimeout(() => fail('start', 0, 'the template did not come up in 15 s'), UP_TIMEOUT_MS)
-    parts.template.listen(
-      frame => {
-        clearTimeout(timer)
-        const event = TemplateEvent.safeParse(parseJson(frame.payload))
-        if (event.success && event.data.event === 'up') resolve(event.data)
-        else if (event.success && event.data.event === 'failed') {
-          fail(event.data.step, event.data.errno, event.data.message)
-        } else fail('start', 0, 'the template said something else than that it is up')
-      },
-      () => {
-        clearTimeout(timer)
-        // Its stderr may still be on its way.
-        setTimeout(() => fail('start', 0, `the template ended${errorOutput.get(parts.child)?.text ?? ''}`), 50)
-      },
-    )
-    parts.template.sendJson({
-      tier: options.tier,
-      socket_dir: parts.dir.socketDir,
-      root_dir: parts.dir.rootDir,
-      boxes_dir: parts.dir.boxesDir,
-      zygote_dir: parts.dir.zygoteDir,
-      trees: options.interpreter.trees,
-      uid_base: process.getuid?.() === 0 ? FIRST_UID : null,
-      nice: GUEST_NICE,
-      ...(options.landlockAbiMost === undefined ? {} : { landlock_abi_most: options.landlockAbiMost }),
-    })
-  })
-}
-
-async function stop(parts: Parts): Promise<void> {
-  parts.template.destroy()
-  const timer = setTimeout(() => parts.child.kill('SIGKILL'), 1_000)
-  await parts.exited
-  clearTimeout(timer)
-  await parts.listener.close()
-  await parts.dir.remove()
 }

@@ -40,7 +40,7 @@ export const ZygoteEvent = z.discriminatedUnion('event', [
   z.object({ event: z.literal('unfit'), module: z.string() }),
   z.object({ event: z.literal('not_forked'), sandbox: z.number(), message: z.string() }),
   GuestExit,
-  z.object({ event: z.literal('pong') }),
+  z.object({ event: z.literal('pong'), rss_bytes: z.number() }),
 ])
 
 export const RunEnd = z.object({

@@ -4,9 +4,10 @@ import type { Layer, SandboxFacts, TierName } from '../outcome.js'
 import { findInterpreter, type Interpreter } from './interpreter.js'
 import { layersOf } from './layers.js'
 import { wireLimits } from './limits.js'
-import { Machinery, type MachineryOptions, TierUnavailable } from './machinery.js'
+import { Machinery, type MachineryOptions } from './machinery.js'
 import { Pool } from './pool.js'
 import { selfTest } from './self-test.js'
+import { TierUnavailable } from './template.js'
 
 export interface OpenOptions {
   readonly config: SandboxConfig

@@ -2,19 +2,12 @@ import type { Logger } from 'pino'
 import type { SandboxConfig } from '../config.js'
 import type { SandboxFacts, SandboxReport } from '../outcome.js'
 import { Capture, visible } from './capture.js'
-import { Machinery, type MachineryOptions } from './machinery.js'
+import type { Machinery, MachineryOptions } from './machinery.js'
 import { mimeOf } from './mime.js'
+import { kindChooser, type ZygoteKind } from './preloads.js'
 import type { RunOrder, RunResult, Sandbox } from './sandbox.js'
+import { Supply } from './supply.js'
 import { type Verdict, verdict } from './verdict.js'
-
-/** Sandboxes that wait for code when nothing is going on. */
-const PARKED_LEAST = 2
-/** Sandboxes that are being made at the same time: more would only take turns on the CPUs. */
-const STARTING_MOST = 4
-/** A sandbox that failed on its way to being parked is replaced; after so many in a row the call that waits hears of it. */
-const FAILURES_MOST = 3
-const RESTART_FIRST_MS = 100
-const RESTART_MOST_MS = 10_000
 
 export interface RunRequest {
   readonly code: string
@@ -36,33 +29,22 @@ export interface PoolOptions {
   onHealth?(healthy: boolean, reason: string): void
 }
 
-interface Waiter {
-  resolve(sandbox: Sandbox): void
-  reject(error: Error): void
-}
-
-/**
- * Keeps sandboxes parked and hands each out once. Who may run, and in which order, is decided by the caller (admission);
- * the pool gives every caller a sandbox as soon as there is one.
- */
+/** Runs code, each piece in a sandbox of its own. Who may run, and in which order, is decided by the caller (admission). */
 export class Pool {
   readonly #options: PoolOptions
-  #machinery: Machinery
-  readonly #parked: Sandbox[] = []
-  readonly #waiting: Waiter[] = []
-  readonly #freeSlots: number[] = []
-  #slotsMade = 0
-  #starting = 0
-  #failures = 0
-  #closed = false
-  #restarts = 0
-  #restarting: Promise<void> | null = null
-  #restartTimer: NodeJS.Timeout | undefined
+  readonly #supply: Supply
+  readonly #kindOf: (code: string) => ZygoteKind
 
   constructor(machinery: Machinery, options: PoolOptions) {
-    this.#machinery = machinery
+    const { config, log } = options
     this.#options = options
-    this.#adopt(machinery)
+    this.#supply = new Supply(machinery, {
+      slots: config.slots,
+      machinery: options.machinery,
+      log,
+      ...(options.onHealth === undefined ? {} : { onHealth: options.onHealth }),
+    })
+    this.#kindOf = kindChooser(Object.keys(machinery.preloaded.installed))
   }
 
   get facts(): SandboxFacts {
@@ -91,11 +73,12 @@ export class Pool {
       onStdout: bytes => stdout.push(bytes),
       onStderr: bytes => stderr.push(bytes),
     }
+    const kind = this.#kindOf(request.code)
     let result: RunResult
     do {
       let sandbox: Sandbox
       try {
-        sandbox = await this.#take(request.signal)
+        sandbox = await this.#supply.take(kind, request.signal)
       } catch (error) {
         if (request.signal.aborted) return unstarted('cancelled', phrase(request.signal.reason))
         return unstarted('interrupted', (error as Error).message)
@@ -126,12 +109,8 @@ export class Pool {
   }
 
   /** Ends all sandboxes and the processes that make them. */
-  async close(): Promise<void> {
-    this.#closed = true
-    clearTimeout(this.#restartTimer)
-    for (const waiter of this.#waiting.splice(0)) waiter.reject(new Error('the worker is stopping'))
-    await this.#restarting
-    await this.#machinery.close()
+  close(): Promise<void> {
+    return this.#supply.close()
   }
 
   #report(
@@ -162,124 +141,6 @@ export class Pool {
         // The zygote's pages, which every guest shares, are nobody's use.
         max_rss_bytes: Math.max(end?.peak_bytes ?? 0, (exit?.max_rss_bytes ?? 0) - (end?.baseline_bytes ?? 0), 0),
       },
-    }
-  }
-
-  // ---------------------------------------------------------------- sandboxes
-
-  #take(signal: AbortSignal): Promise<Sandbox> {
-    if (this.#closed) return Promise.reject(new Error('the worker is stopping'))
-    const ready = this.#parked.shift()
-    if (ready !== undefined) {
-      this.#refill()
-      return Promise.resolve(ready)
-    }
-    return new Promise<Sandbox>((resolve, reject) => {
-      const waiter: Waiter = { resolve, reject }
-      const onAbort = () => {
-        const index = this.#waiting.indexOf(waiter)
-        if (index >= 0) this.#waiting.splice(index, 1)
-        reject(new Error('cancelled'))
-      }
-      signal.addEventListener('abort', onAbort, { once: true })
-      const settled =
-        <T>(settle: (value: T) => void) =>
-        (value: T) => {
-          signal.removeEventListener('abort', onAbort)
-          settle(value)
-        }
-      waiter.resolve = settled(resolve)
-      waiter.reject = settled(reject)
-      this.#waiting.push(waiter)
-      this.#refill()
-    })
-  }
-
-  /** Starts as many sandboxes as are wanted: one for each who waits, and the parked ones behind them. */
-  #refill(): void {
-    const spare = Math.min(PARKED_LEAST, this.#options.config.slots)
-    while (
-      !this.#closed &&
-      !this.#machinery.isDown &&
-      this.#starting < STARTING_MOST &&
-      this.#parked.length + this.#starting < spare + this.#waiting.length
-    ) {
-      this.#start()
-    }
-  }
-
-  #start(): void {
-    const slot = this.#freeSlots.pop() ?? this.#slotsMade++
-    const machinery = this.#machinery
-    this.#starting++
-    const sandbox = machinery.createSandbox(slot)
-    sandbox.gone.then(() => {
-      const index = this.#parked.indexOf(sandbox)
-      if (index >= 0) this.#parked.splice(index, 1)
-      this.#freeSlots.push(slot)
-      this.#refill()
-    })
-    sandbox.parked.then(
-      () => {
-        this.#starting--
-        this.#failures = 0
-        this.#restarts = 0
-        const waiter = this.#waiting.shift()
-        if (waiter === undefined) this.#parked.push(sandbox)
-        else waiter.resolve(sandbox)
-        this.#refill()
-      },
-      (error: Error) => {
-        this.#starting--
-        if (machinery.isDown) return // a new one is on its way, and those who wait get theirs from it
-        this.#failures++
-        this.#options.log.warn({ reason: error.message, inARow: this.#failures }, 'sandbox failed to start')
-        if (this.#failures >= FAILURES_MOST) {
-          this.#failures = 0
-          this.#waiting.shift()?.reject(error)
-        }
-      },
-    )
-  }
-
-  // ---------------------------------------------------------------- machinery
-
-  #adopt(machinery: Machinery): void {
-    this.#machinery = machinery
-    machinery.onDown = reason => {
-      this.#parked.length = 0
-      if (!this.#closed) this.#restart(reason)
-    }
-    this.#refill()
-  }
-
-  /** At once the first time, then with growing pauses: a crash loop must not eat the machine. */
-  #restart(reason: string): void {
-    const pause = this.#restarts === 0 ? 0 : Math.min(RESTART_MOST_MS, RESTART_FIRST_MS * 2 ** this.#restarts)
-    this.#restarts++
-    this.#options.onHealth?.(false, reason)
-    this.#restartTimer = setTimeout(() => {
-      this.#restarting = this.#startAgain()
-    }, pause)
-  }
-
-  async #startAgain(): Promise<void> {
-    const old = this.#machinery
-    await old.close()
-    try {
-      const machinery = await Machinery.start(this.#options.machinery)
-      if (this.#closed) {
-        this.#machinery = machinery
-        return
-      }
-      this.#adopt(machinery)
-      this.#options.log.info({ restarts: this.#restarts }, 'sandbox machinery is up again')
-      this.#options.onHealth?.(true, '')
-    } catch (error) {
-      this.#options.log.error({ err: error }, 'sandbox machinery did not start')
-      if (this.#closed) return
-      for (const waiter of this.#waiting.splice(0)) waiter.reject(error as Error)
-      this.#restart((error as Error).message)
     }
   }
 }

@@ -2,6 +2,7 @@ import type { Channel } from './channel.js'
 import { FRAME, type Frame } from './frames.js'
 import { parseJson } from './listener.js'
 import { type GuestExit, type RunEnd, WardenEvent } from './messages.js'
+import type { ZygoteKind } from './preloads.js'
 
 /** How long a sandbox is waited for when it should have spoken. */
 export interface Patience {
@@ -42,6 +43,7 @@ export type RunResult =
  */
 export class Sandbox {
   readonly id: number
+  readonly kind: ZygoteKind
   readonly parked: Promise<void>
   /** Resolves when nothing is left of it: its slot may be used again. */
   readonly gone: Promise<void>
@@ -62,8 +64,9 @@ export class Sandbox {
   #graceTimer: NodeJS.Timeout | undefined
   #backstop: NodeJS.Timeout | undefined
 
-  constructor(id: number, onGone: () => void, patience: Patience = PATIENCE) {
+  constructor(id: number, kind: ZygoteKind, onGone: () => void, patience: Patience = PATIENCE) {
     this.id = id
+    this.kind = kind
     this.#onGone = onGone
     this.#patience = patience
     this.gone = new Promise<void>(resolve => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { layersOf } from '../../../src/sandbox/layers.js'
-import type { Up } from '../../../src/sandbox/machinery.js'
+import type { Up } from '../../../src/sandbox/template.js'
 
 const BEST: Up = { event: 'up', landlock_abi: 7, landlock_missing: [], proc: true, proc_errno: 0, uid_base: 100_000 }
 

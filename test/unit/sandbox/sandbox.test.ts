@@ -59,7 +59,7 @@ class Warden {
 function make(patience?: Patience) {
   const warden = new Warden()
   const gone = { times: 0 }
-  const sandbox = new Sandbox(1, () => gone.times++, patience)
+  const sandbox = new Sandbox(1, 'lean', () => gone.times++, patience)
   sandbox.attach(new Channel(warden.stream))
   return { warden, sandbox, gone }
 }

@@ -1,0 +1,168 @@
+import type { Channel } from './channel.js'
+import { parseJson } from './listener.js'
+import { type GuestExit, ZygoteEvent } from './messages.js'
+import type { Template } from './template.js'
+
+const IMPORT_TIMEOUT_MS = 60_000
+/** A zygote only waits and forks: one that is silent for so long hangs. */
+const PING_EVERY_MS = 2_000
+const PONG_WITHIN_MS = 1_000
+/** Growth of its own memory beyond what it had when it was ready: something leaks into every guest. */
+const GROWTH_MOST_BYTES = 64 * 1024 * 1024
+
+export interface Preloaded {
+  readonly installed: Readonly<Record<string, string>>
+  readonly missing: Readonly<Record<string, string>>
+  readonly importMs: number
+}
+
+export interface ZygoteHandlers {
+  onGuestExit(exit: GuestExit): void
+  onNotForked(sandbox: number, message: string): void
+  /** It has ended, or was ended because it hung; called once, unless it never was ready. */
+  onEnd(reason: string): void
+}
+
+/** One zygote process, from its start to its end. python/core/zygote.py is what runs in it. */
+export class Zygote {
+  readonly id: number
+  readonly preloaded: Preloaded
+  /** Guests that were ordered from it. */
+  runs = 0
+  grown = false
+  readonly #template: Template
+  readonly #channel: Channel
+  #pinger: NodeJS.Timeout | undefined
+  #ponged = true
+  #firstRss: number | null = null
+  #ended = false
+  readonly #onEnd: (reason: string) => void
+
+  private constructor(
+    id: number,
+    template: Template,
+    channel: Channel,
+    preloaded: Preloaded,
+    handlers: ZygoteHandlers,
+  ) {
+    this.id = id
+    this.#template = template
+    this.#channel = channel
+    this.preloaded = preloaded
+    this.#onEnd = handlers.onEnd
+    channel.listen(
+      frame => {
+        const event = ZygoteEvent.safeParse(parseJson(frame.payload))
+        if (!event.success) return
+        switch (event.data.event) {
+          case 'exit':
+            handlers.onGuestExit(event.data)
+            return
+          case 'not_forked':
+            handlers.onNotForked(event.data.sandbox, event.data.message)
+            return
+          case 'pong':
+            this.#pong(event.data.rss_bytes)
+            return
+          case 'ready':
+          case 'unfit':
+        }
+      },
+      () => this.end('the zygote has ended'),
+    )
+    this.#pinger = setInterval(() => this.#ping(), PING_EVERY_MS)
+  }
+
+  /**
+   * Starts one and waits for its imports. What starts threads when it is imported is left out, one module after the
+   * other, and said in `missing`.
+   *
+   * Errors: Error when it ends or takes more than 60 s.
+   */
+  static async start(
+    template: Template,
+    preload: readonly string[],
+    nextId: () => number,
+    handlers: ZygoteHandlers,
+  ): Promise<Zygote> {
+    const unfit: Record<string, string> = {}
+    for (;;) {
+      const id = nextId()
+      const wanted = preload.filter(name => !(name in unfit))
+      const result = await launch(template, id, wanted)
+      if ('unfit' in result) {
+        unfit[result.unfit] = 'starts threads when it is imported'
+        continue
+      }
+      const preloaded = { ...result.preloaded, missing: { ...result.preloaded.missing, ...unfit } }
+      return new Zygote(id, template, result.channel, preloaded, handlers)
+    }
+  }
+
+  /** It ends by itself when its last guest has ended. */
+  retire(): void {
+    this.#channel.sendJson({ op: 'retire' })
+  }
+
+  kill(): void {
+    this.#template.channel.sendJson({ op: 'kill_zygote', zygote: this.id })
+  }
+
+  end(reason: string): void {
+    if (this.#ended) return
+    this.#ended = true
+    clearInterval(this.#pinger)
+    this.#channel.destroy()
+    this.#onEnd(reason)
+  }
+
+  #ping(): void {
+    this.#ponged = false
+    this.#channel.sendJson({ op: 'ping' })
+    setTimeout(() => {
+      if (this.#ponged || this.#ended) return
+      this.kill()
+      this.end('the zygote did not answer for 1 s')
+    }, PONG_WITHIN_MS).unref()
+  }
+
+  #pong(rssBytes: number): void {
+    this.#ponged = true
+    this.#firstRss ??= rssBytes
+    this.grown = rssBytes - this.#firstRss > GROWTH_MOST_BYTES
+  }
+}
+
+type Launched = { readonly channel: Channel; readonly preloaded: Preloaded } | { readonly unfit: string }
+
+function launch(template: Template, id: number, preload: readonly string[]): Promise<Launched> {
+  return new Promise((resolve, reject) => {
+    const fail = (reason: string) => {
+      clearTimeout(timer)
+      const words = template.lastWords()
+      reject(new Error(words === '' ? reason : `${reason}: ${words}`))
+    }
+    const timer = setTimeout(() => {
+      template.channel.sendJson({ op: 'kill_zygote', zygote: id })
+      fail('the zygote did not finish its imports in 60 s')
+    }, IMPORT_TIMEOUT_MS)
+    const token = template.listener.expect(channel => {
+      channel.listen(
+        frame => {
+          const event = ZygoteEvent.safeParse(parseJson(frame.payload))
+          if (!event.success) return
+          if (event.data.event === 'ready') {
+            clearTimeout(timer)
+            const { installed, missing, import_ms: importMs } = event.data
+            resolve({ channel, preloaded: { installed, missing, importMs } })
+          } else if (event.data.event === 'unfit') {
+            clearTimeout(timer)
+            resolve({ unfit: event.data.module })
+          }
+        },
+        () => fail('the zygote ended before it was ready'),
+      )
+    })
+    template.channel.sendJson({ op: 'zygote', zygote: id, token, preload })
+  })
+}
