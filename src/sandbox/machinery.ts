@@ -81,14 +81,21 @@ export class Machinery {
   createSandbox(slot: number, kind: ZygoteKind): Sandbox {
     const id = this.#nextSandbox++
     const token = this.#template.listener.expect(channel => sandbox.attach(channel))
-    const sandbox = new Sandbox(id, kind, () => {
-      this.#template.listener.forget(token)
-      this.#sandboxes.delete(id)
-      if (this.#options.tier === 'landlock') this.#template.channel.sendJson({ op: 'clean', sandbox: id })
-    })
     const zygote = this.#zygotes.get(kind)
+    const sandbox = new Sandbox(id, kind, {
+      onFailed: wardenPid => {
+        zygote?.killGuest(id)
+        if (wardenPid !== null) this.#template.channel.sendJson({ op: 'kill', pid: wardenPid })
+      },
+      onGone: () => {
+        this.#template.listener.forget(token)
+        this.#sandboxes.delete(id)
+        if (this.#options.tier === 'landlock') this.#template.channel.sendJson({ op: 'clean', sandbox: id })
+      },
+    })
     if (zygote === undefined || this.#down) {
       sandbox.fail('the sandbox machinery is down')
+      sandbox.noGuest()
       return sandbox
     }
     this.#sandboxes.set(id, { sandbox, zygote })
@@ -114,8 +121,7 @@ export class Machinery {
       const handlers = {
         onGuestExit: (exit: { sandbox: number } & Parameters<Sandbox['guestExited']>[0]) =>
           this.#sandboxes.get(exit.sandbox)?.sandbox.guestExited(exit),
-        onNotForked: (id: number, message: string) =>
-          this.#sandboxes.get(id)?.sandbox.fail(`no process for the code: ${message}`),
+        onNotForked: (id: number, message: string) => this.#lose(id, `no process for the code: ${message}`),
         onEnd: (reason: string) => this.#zygoteEnded(kind, zygote, reason),
       }
       const preload = kind === 'data' ? this.#options.preload : []
@@ -148,7 +154,7 @@ export class Machinery {
     const lost = [...this.#sandboxes.values()].filter(entry => entry.zygote === zygote)
     if (this.#zygotes.get(kind) === zygote) this.#zygotes.delete(kind)
     else if (lost.length === 0) return // retired, and its work is done
-    for (const { sandbox } of lost) sandbox.fail('the process that started the code died')
+    for (const { sandbox } of lost) this.#lose(sandbox.id, 'the process that started the code died')
     if (this.#down) return
     this.#options.log.error({ kind, reason, stderr: this.#template.lastWords() }, 'zygote has ended')
     this.onZygoteLost(kind, reason)
@@ -163,7 +169,7 @@ export class Machinery {
   #hear(event: TemplateEvent): void {
     switch (event.event) {
       case 'no_zygote':
-        this.#sandboxes.get(event.sandbox)?.sandbox.fail('the zygote has gone')
+        this.#lose(event.sandbox, 'the zygote has gone')
         return
       case 'zygote_exit': // its own channel has told, or will
       case 'up':
@@ -182,6 +188,13 @@ export class Machinery {
   }
 
   #failAll(reason: string): void {
-    for (const { sandbox } of this.#sandboxes.values()) sandbox.fail(reason)
+    for (const { sandbox } of [...this.#sandboxes.values()]) this.#lose(sandbox.id, reason)
+  }
+
+  /** A sandbox whose guest is not there, or dies with what has just died. */
+  #lose(id: number, reason: string): void {
+    const entry = this.#sandboxes.get(id)
+    entry?.sandbox.fail(reason)
+    entry?.sandbox.noGuest()
   }
 }

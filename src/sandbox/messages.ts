@@ -47,6 +47,8 @@ export const RunEnd = z.object({
   event: z.literal('end'),
   cause: z.enum(['wall', 'cpu', 'memory', 'processes', 'workspace_bytes', 'workspace_files', 'cancelled']).nullable(),
   figure: z.number().nullable(),
+  /** A limit whose error the code met and did not end by. */
+  hint: z.enum(['file_size', 'open_files', 'processes']).nullable(),
   run_ms: z.number(),
   cpu_ms: z.number(),
   peak_bytes: z.number(),
@@ -64,6 +66,8 @@ export const RunEnd = z.object({
 export type RunEnd = z.infer<typeof RunEnd>
 
 export const WardenEvent = z.discriminatedUnion('event', [
+  /** Its pid as the template counts it. */
+  z.object({ event: z.literal('pid'), pid: z.number() }),
   z.object({ event: z.literal('parked') }),
   z.object({ event: z.literal('started') }),
   z.object({ event: z.literal('failed'), message: z.string() }),

@@ -8,11 +8,21 @@ import type { ZygoteKind } from './preloads.js'
 export interface Patience {
   /** Between the warden's word that a run is over and the zygote's word how the guest ended. */
   readonly exitGraceMs: number
+  /** After it failed, for the word that its guest has ended; then its slot is given away all the same. */
+  readonly goneMs: number
   /** Beyond the wall time, which the warden holds: this is for a warden that no longer runs at all. */
   readonly backstopMs: number
 }
 
-const PATIENCE: Patience = { exitGraceMs: 5_000, backstopMs: 15_000 }
+const PATIENCE: Patience = { exitGraceMs: 5_000, goneMs: 5_000, backstopMs: 15_000 }
+
+/** What its owner does for it. */
+export interface SandboxHooks {
+  /** It failed: kill what may still live of it. `wardenPid` as the template counts it; null when it never told. */
+  onFailed(wardenPid: number | null): void
+  /** Nothing is left of it. Called once. */
+  onGone(): void
+}
 
 /** What a run needs, and where its parts go. */
 export interface RunOrder {
@@ -38,8 +48,8 @@ export type RunResult =
   | { readonly kind: 'broken'; readonly reason: string; readonly handedOver: boolean }
 
 /**
- * One sandbox, used once: starting → parked → running → over. Every way out goes through `fail` or the pair of the
- * warden's end and the zygote's exit, whichever comes last; `onGone` is called once when nothing is left of it.
+ * One sandbox, used once: starting → parked → running → over → gone. It is over with `fail`, or with the warden's end and
+ * the zygote's word of the guest's, whichever comes last; it is gone when both processes are.
  */
 export class Sandbox {
   readonly id: number
@@ -48,7 +58,7 @@ export class Sandbox {
   /** Resolves when nothing is left of it: its slot may be used again. */
   readonly gone: Promise<void>
   #settleGone: () => void = () => {}
-  readonly #onGone: () => void
+  readonly #hooks: SandboxHooks
   readonly #patience: Patience
   #channel: Channel | null = null
   #settleParked: { resolve(): void; reject(error: Error): void } = { resolve: () => {}, reject: () => {} }
@@ -59,15 +69,20 @@ export class Sandbox {
   #stdoutTail: Buffer = Buffer.alloc(0)
   #stderrTail: Buffer = Buffer.alloc(0)
   #value: string | null = null
+  /** Its answer is given, or it never will have one. */
   #over = false
+  #guestEnded = false
   #channelClosed = false
+  #isGone = false
+  #wardenPid: number | null = null
+  #goneTimer: NodeJS.Timeout | undefined
   #graceTimer: NodeJS.Timeout | undefined
   #backstop: NodeJS.Timeout | undefined
 
-  constructor(id: number, kind: ZygoteKind, onGone: () => void, patience: Patience = PATIENCE) {
+  constructor(id: number, kind: ZygoteKind, hooks: SandboxHooks, patience: Patience = PATIENCE) {
     this.id = id
     this.kind = kind
-    this.#onGone = onGone
+    this.#hooks = hooks
     this.#patience = patience
     this.gone = new Promise<void>(resolve => {
       this.#settleGone = resolve
@@ -118,19 +133,32 @@ export class Sandbox {
   guestExited(exit: GuestExit): void {
     this.#exit = exit
     this.#settleIfEnded()
+    this.noGuest()
   }
 
-  /** Ends it from outside: what runs in it is killed when the warden sees its socket close. */
+  /** No guest is left, or there never was one. */
+  noGuest(): void {
+    this.#guestEnded = true
+    this.#leaveIfDone()
+  }
+
+  /** Ends it from outside. What the warden said of a run that it ended itself still holds. */
   fail(reason: string): void {
     if (this.#over) return
+    if (this.#end !== null && this.#end.cause !== null && this.#exit === null) {
+      // Nobody has to say how the guest died: the warden killed it.
+      this.#exit = { event: 'exit', sandbox: this.id, code: null, signal: 9, cpu_ms: 0, max_rss_bytes: 0 }
+      this.#settleIfEnded()
+    }
     this.#over = true
     clearTimeout(this.#graceTimer)
     clearTimeout(this.#backstop)
     this.#settleParked.reject(new Error(reason))
-    this.#settleRun({ kind: 'broken', reason, handedOver: true })
+    this.#settleRun({ kind: 'broken', reason, handedOver: this.#order !== null })
+    this.#hooks.onFailed(this.#channelClosed ? null : this.#wardenPid)
     this.#channel?.destroy()
-    this.#onGone()
-    this.#settleGone()
+    this.#goneTimer = setTimeout(() => this.#leave(), this.#patience.goneMs)
+    this.#leaveIfDone()
   }
 
   #hear(frame: Frame): void {
@@ -159,6 +187,9 @@ export class Sandbox {
     const event = WardenEvent.safeParse(parseJson(payload))
     if (!event.success) return
     switch (event.data.event) {
+      case 'pid':
+        this.#wardenPid = event.data.pid
+        return
       case 'parked':
         this.#settleParked.resolve()
         return
@@ -180,12 +211,15 @@ export class Sandbox {
 
   #wardenGone(): void {
     if (this.#end === null) this.fail('the supervisor of the sandbox died')
-    else this.#settleIfEnded()
+    this.#leaveIfDone()
   }
 
   #settleIfEnded(): void {
     if (this.#over || this.#end === null || this.#exit === null) return
-    // The answer does not wait for the warden's exit, the slot's uid does.
+    // The answer does not wait for the warden's exit; the slot's uid does.
+    this.#over = true
+    clearTimeout(this.#graceTimer)
+    clearTimeout(this.#backstop)
     this.#settleRun({
       kind: 'ended',
       end: this.#end,
@@ -194,11 +228,21 @@ export class Sandbox {
       stderrTail: this.#stderrTail,
       value: this.#value,
     })
-    clearTimeout(this.#graceTimer)
-    clearTimeout(this.#backstop)
-    if (!this.#channelClosed) return
-    this.#over = true
-    this.#onGone()
+    this.#goneTimer = setTimeout(() => {
+      this.#hooks.onFailed(this.#wardenPid)
+      this.#leave()
+    }, this.#patience.goneMs)
+  }
+
+  #leaveIfDone(): void {
+    if (this.#over && this.#guestEnded && (this.#channelClosed || this.#channel === null)) this.#leave()
+  }
+
+  #leave(): void {
+    if (this.#isGone) return
+    this.#isGone = true
+    clearTimeout(this.#goneTimer)
+    this.#hooks.onGone()
     this.#settleGone()
   }
 }

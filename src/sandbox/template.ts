@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { TierName } from '../outcome.js'
@@ -10,8 +11,14 @@ import { makeRuntimeDir, type RuntimeDir } from './runtime-dir.js'
 
 const BOOT = fileURLToPath(new URL('./python/boot.py', import.meta.url))
 const UP_TIMEOUT_MS = 15_000
-/** Host uids of the sandboxes of a root worker: this one plus the slot. Nothing else on a machine uses them. */
-const FIRST_UID = 100_000
+/**
+ * Host uids of the sandboxes of a root worker: a block of 4 096 for each worker, plus the slot. Nothing else on a machine
+ * uses them: they lie above what is handed out to people, services, subuid ranges and containers, and two workers with the
+ * same uids would share one count of processes.
+ */
+const FIRST_UID = 2_000_000_000
+const UIDS_PER_WORKER = 4_096
+const UID_BLOCKS = 30_000
 /** Nice value of guests: under load the worker and its wardens come first. */
 const GUEST_NICE = 5
 const STDERR_KEPT_CHARS = 4_000
@@ -150,7 +157,7 @@ function awaitUp(options: TemplateOptions, parts: Parts): Promise<Up> {
       boxes_dir: dir.boxesDir,
       zygote_dir: dir.zygoteDir,
       trees: options.interpreter.trees,
-      uid_base: process.getuid?.() === 0 ? FIRST_UID : null,
+      uid_base: process.getuid?.() === 0 ? FIRST_UID + randomInt(UID_BLOCKS) * UIDS_PER_WORKER : null,
       nice: GUEST_NICE,
       ...(options.landlockAbiMost === undefined ? {} : { landlock_abi_most: options.landlockAbiMost }),
     })

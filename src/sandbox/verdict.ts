@@ -80,5 +80,14 @@ function limitInside(end: RunEnd, config: SandboxConfig): LimitHit | null {
   if (end.workspace_files_full) {
     return { name: 'workspace_files', value: config.workspaceFiles, unit: 'files', peak: end.workspace_files }
   }
-  return null
+  switch (end.hint) {
+    case 'file_size':
+      return { name: 'file_size', value: config.fileBytes, unit: 'bytes', peak: config.fileBytes }
+    case 'open_files':
+      return { name: 'open_files', value: config.openFiles, unit: 'files', peak: config.openFiles }
+    case 'processes':
+      return { name: 'processes', value: config.processes, unit: 'processes', peak: end.peak_processes }
+    case null:
+      return null
+  }
 }

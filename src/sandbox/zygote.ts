@@ -104,6 +104,11 @@ export class Zygote {
     this.#channel.sendJson({ op: 'retire' })
   }
 
+  /** Kills a guest whose warden can no longer do it. */
+  killGuest(sandbox: number): void {
+    this.#channel.sendJson({ op: 'kill', sandbox })
+  }
+
   kill(): void {
     this.#template.channel.sendJson({ op: 'kill_zygote', zygote: this.id })
   }

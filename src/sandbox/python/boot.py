@@ -8,21 +8,36 @@ import sys
 
 _here = sys.path.pop(0)
 
-import importlib.util  # noqa: E402
+import importlib.abc  # noqa: E402
+import importlib.machinery  # noqa: E402
+
+PACKAGE = "_sandbox"
 
 
-def _load_package():
-    location = _here + "/core"
-    spec = importlib.util.spec_from_file_location(
-        "_sandbox", location + "/__init__.py", submodule_search_locations=[location]
-    )
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["_sandbox"] = package
-    spec.loader.exec_module(package)
+class _Ours(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Loads core/ as the package _sandbox, under file names that tell the code in the sandbox nothing of this machine."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.partition(".")[0] != PACKAGE:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname == PACKAGE)
+
+    def get_source(self, fullname):
+        name = fullname.partition(".")[2] or "__init__"
+        with open(f"{_here}/core/{name}.py", encoding="utf-8") as file:
+            return file.read()
+
+    def exec_module(self, module):
+        name = module.__name__.partition(".")[2] or "__init__"
+        module.__file__ = f"<sandbox>/{name}.py"
+        exec(compile(self.get_source(module.__name__), module.__file__, "exec"), module.__dict__)
 
 
-_load_package()
+_ours = _Ours()
+sys.meta_path.insert(0, _ours)
 
 from _sandbox import template  # noqa: E402
 
+sys.meta_path.remove(_ours)
+del sys.modules["__main__"].__file__
 template.main(_here)

@@ -9,6 +9,7 @@ const END: Omit<RunEnd, 'event'> & { event: 'end' } = {
   event: 'end',
   cause: null,
   figure: null,
+  hint: null,
   run_ms: 5,
   cpu_ms: 1,
   peak_bytes: 0,
@@ -56,10 +57,11 @@ class Warden {
   }
 }
 
-function make(patience?: Patience) {
+function make(patience: Partial<Patience> = {}) {
   const warden = new Warden()
   const gone = { times: 0 }
-  const sandbox = new Sandbox(1, 'lean', () => gone.times++, patience)
+  const hooks = { onFailed: () => {}, onGone: () => void gone.times++ }
+  const sandbox = new Sandbox(1, 'lean', hooks, { exitGraceMs: 5_000, backstopMs: 15_000, goneMs: 30, ...patience })
   sandbox.attach(new Channel(warden.stream))
   return { warden, sandbox, gone }
 }
@@ -137,6 +139,7 @@ describe('Sandbox', () => {
     const { sandbox, gone } = make({ exitGraceMs: 1_000, backstopMs: 30 })
     const result = await sandbox.run(order())
     expect(result).toMatchObject({ kind: 'broken', reason: 'the supervisor of the sandbox did not answer' })
+    await sandbox.gone
     expect(gone.times).toBe(1)
   })
 

@@ -9,6 +9,7 @@ const end = (cause: RunEnd['cause'], rest: Partial<RunEnd> = {}): RunEnd => ({
   event: 'end',
   cause,
   figure: 12_345,
+  hint: null,
   run_ms: 2_011,
   cpu_ms: 0,
   peak_bytes: 0,

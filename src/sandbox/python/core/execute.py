@@ -4,21 +4,23 @@ import ast
 import asyncio
 import atexit
 import builtins
+import errno
 import gc
 import io
-import linecache
 import os
 import signal
 import sys
 import threading
 import traceback
 import types
+import weakref
 from importlib.machinery import SourceFileLoader
 
 from . import frames, linux
 
 VALUE_CHARS = 50_000
-_FOLDER = os.path.dirname(__file__) + "/"
+_LIMITS = {errno.EFBIG: "file_size", errno.EMFILE: "open_files", errno.EAGAIN: "processes"}
+_exit = os._exit  # the code may replace what it finds in os
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FUTURES = 0
 for _name in __import__("__future__").all_feature_names:
@@ -26,6 +28,7 @@ for _name in __import__("__future__").all_feature_names:
 
 
 _last_of_zygote = ""
+_main_path = ""
 
 
 def hide():
@@ -111,14 +114,26 @@ class Reporter:
         status = os.fstat(self._fd)
         return status.st_dev, status.st_ino
 
+    def limit(self, error):
+        """Says which limit it was that raised; the code could say so as well, and would only mislabel itself."""
+        number = error.errno if isinstance(error, OSError) else None
+        if isinstance(error, RuntimeError) and "start new thread" in str(error):
+            number = errno.EAGAIN
+        name = _LIMITS.get(number)
+        if name is not None:
+            self._send(frames.LIMIT, name.encode())
+
     def value(self, text):
-        if os.getpid() != self._pid:
-            return  # a forked child that fell off the end of the script
         if len(text) > VALUE_CHARS:
             head = VALUE_CHARS * 2 // 5
             left_out = len(text) - VALUE_CHARS
             text = f"{text[:head]}\n[… {left_out} characters left out …]\n{text[len(text) - VALUE_CHARS + head:]}"
-        data = frames.pack(frames.VALUE, text.encode("utf-8", "backslashreplace"))
+        self._send(frames.VALUE, text.encode("utf-8", "backslashreplace"))
+
+    def _send(self, kind, payload):
+        if os.getpid() != self._pid:
+            return  # a forked child that fell off the end of the script
+        data = frames.pack(kind, payload)
         try:
             if self._look() == self._identity:
                 while data:
@@ -132,12 +147,15 @@ def run(source, places, channel):
     path = f"{places.code}/main.py"
     with open(path, "wb") as file:
         file.write(source)
+    global _main_path
+    _main_path = path
     reporter = Reporter(channel)
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__builtins__ = builtins
     module.__loader__ = SourceFileLoader("__main__", path)
     module.__annotations__ = {}
+    module.__cached__ = None
     sys.modules["__main__"] = module
     sys.orig_argv[:] = [sys.executable, path]
     code = 1
@@ -152,13 +170,16 @@ def run(source, places, channel):
         code = _exit_code(error)
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
-        _show_exception(path)
-    _leave(module, places)
+        reporter.limit(error)
+        _show_exception()
+    held = [module]
+    del module
+    _leave(held, places)
     if interrupted:
         # As an interpreter does, so that whoever looks at the end sees an interruption and not a failure.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    os._exit(code)
+    _exit(code)
 
 
 def _exit_code(error):
@@ -219,76 +240,119 @@ def _execute(source, path, names):
     return asyncio.run(main())
 
 
-def _show_exception(path):
+def _show_exception():
     """Prints the exception as the interpreter would, with the code's own frames only."""
-    kind, error, trace = sys.exc_info()
-    own = trace
-    while own is not None and own.tb_frame.f_code.co_filename != path:
-        own = own.tb_next
-    if own is not None:
-        error.__traceback__ = trace = own
+    kind, error, _ = sys.exc_info()
+    _hide_machinery(error, set())
     hook = sys.excepthook
-    if hook is not sys.__excepthook__:
-        try:
-            hook(kind, error, trace)
-            return
-        except BaseException:
-            pass  # a broken hook must not hide what it was called for
-    linecache.checkcache(path)
-    shown = traceback.TracebackException(kind, error, trace)
-    _hide_machinery(shown, set())
-    _write_error("".join(shown.format()))
-
-
-def _hide_machinery(shown, seen):
-    """Drops the frames of this folder, here and in the exceptions behind, beside and within this one."""
-    if shown is None or id(shown) in seen:
+    if hook is sys.__excepthook__:
+        _write_error(_format(error))
         return
-    seen.add(id(shown))
-    frames_of_code = [frame for frame in shown.stack if not frame.filename.startswith(_FOLDER)]
-    shown.stack[:] = frames_of_code
-    for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
-        _hide_machinery(other, seen)
+    try:
+        hook(kind, error, error.__traceback__)
+    except BaseException as broken:
+        _hide_machinery(broken, set())
+        broken.__context__ = None
+        _write_error(f"Error in sys.excepthook:\n{_format(broken)}\nOriginal exception was:\n{_format(error)}")
 
 
-def _leave(module, places):
-    """What Py_Finalize does that code can notice, without the price of taking down every imported library."""
+def _format(error):
+    """The interpreter's own words: only it knows the suggestions ("Did you mean"), before Python 3.12."""
+    stderr, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        sys.__excepthook__(type(error), error, error.__traceback__)
+        return sys.stderr.getvalue()
+    finally:
+        sys.stderr = stderr
+
+
+def _hide_machinery(error, seen):
+    """Drops our own frames, here and in the exceptions behind and within this one."""
+    if error is None or id(error) in seen:
+        return
+    seen.add(id(error))
+    steps = []
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename[:10] != "<sandbox>/":
+            steps.append(trace)
+        trace = trace.tb_next
+    # The first frames are those of the event loop when the code awaits at its top level.
+    while steps and _is_loop(steps[0]) and any(step.tb_frame.f_code.co_filename == _main_path for step in steps):
+        del steps[0]
+    shown = None
+    for step in reversed(steps):
+        shown = types.TracebackType(shown, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    error.__traceback__ = shown
+    for other in (error.__cause__, error.__context__, *(getattr(error, "exceptions", None) or ())):
+        if isinstance(other, BaseException):
+            _hide_machinery(other, seen)
+
+
+def _is_loop(step):
+    return step.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "asyncio"
+
+
+def _leave(held, places):
+    """What Py_Finalize does that code can notice, without the price of taking down every imported library.
+
+    held: [the main module], the only reference to it besides sys.modules.
+    """
     for action in (threading._shutdown, atexit._run_exitfuncs):
         try:
             action()
         except BaseException as error:
             traceback.clear_frames(error.__traceback__)
             _write_error("".join(traceback.format_exception(error)))
-    for other in [module, *_own_modules(places)]:
-        _empty(other)
+    own = _own_modules(places)
+    held += own.values()
+    for name in ("__main__", *own):
+        sys.modules[name] = None
+    own.clear()
+    alive = [weakref.ref(one) for one in held]
+    held.clear()
+    _flush_files()
+    _collect()  # destructors run while the names that they use are still there
+    left = [module for module in (one() for one in alive) if module is not None]
+    if left:
+        for module in left:
+            _empty(module.__dict__)
+        _collect()
+
+
+def _collect():
     try:
-        gc.collect()  # files in reference cycles are closed, and so written
+        gc.collect()
     except BaseException:
         pass
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BaseException:
-            pass
+
+
+def _flush_files():
+    """What was written to a file that nobody closed: in a reference cycle its parts die in an order that loses it."""
+    for one in gc.get_objects():
+        if type(one) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
+            try:
+                one.flush()
+            except BaseException:
+                pass
 
 
 def _own_modules(places):
     """Modules of the run's own files. Only those imported since the fork are looked at: to touch one that the zygote
     imported is to copy its page."""
-    found = []
+    found = {}
     for name in reversed(sys.modules):
         if name == _last_of_zygote:
             break
         other = sys.modules[name]
         file = getattr(other, "__file__", None)
         if isinstance(file, str) and file.startswith(places.work + "/"):
-            found.append(other)
+            found[name] = other
     return found
 
 
-def _empty(module):
+def _empty(names):
     """Lets go of a module's names one after the other, as the interpreter's end does, so that destructors run."""
-    names = module.__dict__
     for name in [n for n in names if n.startswith("_") and n != "__builtins__"] + [n for n in names if n != "__builtins__"]:
         try:
             names[name] = None

@@ -15,6 +15,7 @@ STDOUT = ord("O")  # warden to worker: bytes as they were written, from the begi
 STDERR = ord("E")
 STDOUT_TAIL = ord("o")  # warden to worker, at the end: the last bytes of a stream that was not sent in full
 STDERR_TAIL = ord("e")
+LIMIT = ord("L")  # guest to warden: the name of the limit whose error ended the code
 VALUE = ord("V")  # guest to warden to worker: repr of the last expression, as UTF-8
 
 

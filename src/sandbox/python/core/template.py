@@ -15,6 +15,9 @@ import traceback
 from . import frames, landlock, linux, lockdown, root, warden, workspace, zygote
 
 
+UIDS = 4096  # that a worker's sandboxes may use, from the first one on
+
+
 class Failure(Exception):
     """A step of the set-up that the kernel or the configuration refused."""
 
@@ -89,8 +92,27 @@ def main(here):
         os._exit(1)
 
 
+def _free_uids(world):
+    """The first of UIDS uids for sandboxes that are mapped here, or None. Where the wanted ones are not (in a container with
+    a user namespace of its own), the last that are."""
+    wanted = world.boot["uid_base"]
+    if wanted is None:
+        return None
+    spans = []
+    for name in ("uid_map", "gid_map"):
+        fd = os.open(f"self/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=world.outer_proc)
+        with open(fd) as file:
+            spans.append([(int(first), int(count)) for first, _, count in map(str.split, file)])
+    for base in (wanted, *(first + count - UIDS for first, count in spans[0])):
+        inside = [any(first <= base and base + UIDS <= first + count for first, count in span) for span in spans]
+        if base >= UIDS and all(inside):
+            return base
+    return None
+
+
 def _enter_namespaces(world):
     boot = world.boot
+    boot["uid_base"] = _free_uids(world)
     with step("user namespace"):
         if linux.has_capability(linux.CAP_SYS_ADMIN):
             if os.geteuid() == 0:
@@ -122,6 +144,7 @@ def _enter_landlock(world):
         error = OSError(95, f"the kernel's Landlock ABI is {boot['landlock_abi']}, 3 is needed (Linux 6.2)")
         raise Failure("landlock", error)
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    boot["uid_base"] = _free_uids(world)
     if boot["uid_base"] is not None:
         try:
             os.setgroups([])
@@ -229,6 +252,11 @@ class Template:
                     os.kill(pid, signal.SIGKILL)
         elif command["op"] == "sandbox":
             self._start_sandbox(command)
+        elif command["op"] == "kill":
+            try:
+                os.kill(command["pid"], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         elif command["op"] == "clean":
             self._clean(command["sandbox"])
 

@@ -22,6 +22,7 @@ FLUSH_S = 10.0  # for the worker to take the end of the output
 BACKLOG = 1 << 20  # bytes that may wait for the worker before the pipes are left alone
 CONTROL_LIMIT = 1 << 20  # of one frame that a guest may send
 UID_INSIDE = 1000
+HINTS = (b"file_size", b"open_files", b"processes")
 
 
 def main(world, command, link):
@@ -29,7 +30,7 @@ def main(world, command, link):
     try:
         sock = world.connect()
         sock.sendall(frames.pack_json({"role": "warden", "token": command["token"]}))
-        _enter(world, command)
+        _enter(world, command, sock)
         Warden(world, command, sock, link).serve()
     except BaseException as error:
         try:
@@ -44,7 +45,7 @@ def _describe(error):
     return f"{type(error).__name__}: {error} ({step.name}, line {step.lineno})"
 
 
-def _enter(world, command):
+def _enter(world, command, sock):
     """The uid of this slot, and the namespaces, in which this process then is PID 1."""
     uid_base = world.boot["uid_base"]
     outside = os.geteuid() if uid_base is None else uid_base + command["slot"]
@@ -59,13 +60,17 @@ def _enter(world, command):
         linux.raise_capabilities()
     if not world.namespaces:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        sock.sendall(frames.pack_json({"event": "pid", "pid": os.getpid()}))
         return
     linux.unshare(linux.CLONE_NEWUSER)
     map_ids(world, (UID_INSIDE, outside), (UID_INSIDE, group))
     linux.unshare(
         linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
     )
-    if os.fork():
+    pid = os.fork()
+    if pid:
+        # As the template counts it, which can still kill it when it no longer listens.
+        sock.sendall(frames.pack_json({"event": "pid", "pid": pid}))
         os._exit(0)
 
 
@@ -232,6 +237,7 @@ class Run:
         self._cause = None  # why we ended it: wall, cpu, memory, processes, workspace_bytes, workspace_files, cancelled
         self._figure = None  # the use that was over its limit
         self._value = None
+        self._hint = None
         self._interrupted_at = None
         self._exited = False
         self._poll = select.poll()
@@ -317,9 +323,7 @@ class Run:
         """One value is taken; everything else, and anything malformed, is not heard any more."""
         try:
             data = self._w._control.recv(1 << 16)
-            for kind, payload in self._w._control_decoder.feed(data):
-                if kind == frames.VALUE and self._value is None:
-                    self._value = payload
+            self._note(data)
             if data:
                 return
         except BlockingIOError:
@@ -334,7 +338,7 @@ class Run:
         used = seen.memory()
         if used > limits["memory_bytes"]:
             self._cause, self._figure = "memory", used
-        elif not w._world.namespaces and seen.processes() > limits["processes"]:
+        elif seen.processes() > limits["processes"] and not w._world.namespaces:
             self._cause, self._figure = "processes", seen.peak_processes
         elif seen.cpu_ms() > self._order["cpu_ms"]:
             self._cause, self._figure = "cpu", seen.cpu_ms()
@@ -385,6 +389,7 @@ class Run:
                 "event": "end",
                 "cause": self._cause,
                 "figure": self._figure,
+                "hint": self._hint or self._limit_reached(found),
                 "run_ms": round((ended - started) * 1000),
                 # Orphans and what was killed, waited for here; the guest and its children are in the zygote's count.
                 "cpu_ms": round((usage.children_user + usage.children_system) * 1000),
@@ -407,6 +412,14 @@ class Run:
         while w._outgoing and time.monotonic() < limit:
             poll.poll(100)
             w._flush()
+
+    def _limit_reached(self, files):
+        """A limit that the code met and lived with, by what it left: a file of just that size, all processes in use."""
+        if any(file["bytes"] == self._limits["file_bytes"] for file in files):
+            return "file_size"
+        if self._w._watch.peak_processes >= self._limits["processes"]:
+            return "processes"
+        return None
 
     def _kill_all(self):
         """SIGKILL to everything but this process, until nothing is left: then the pipes hold all that was written."""
@@ -443,15 +456,20 @@ class Run:
     def _hear_the_rest(self):
         """A value that was sent in the last moment."""
         try:
-            while self._value is None:
+            while True:
                 data = self._w._control.recv(1 << 16)
                 if not data:
                     return
-                for kind, payload in self._w._control_decoder.feed(data):
-                    if kind == frames.VALUE and self._value is None:
-                        self._value = payload
+                self._note(data)
         except (OSError, ValueError):
             return
+
+    def _note(self, data):
+        for kind, payload in self._w._control_decoder.feed(data):
+            if kind == frames.VALUE and self._value is None:
+                self._value = payload
+            elif kind == frames.LIMIT and payload in HINTS:
+                self._hint = payload.decode()
 
 
 def _signal(pidfd, number):

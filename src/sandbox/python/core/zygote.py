@@ -80,7 +80,7 @@ def _preload(world, names):
         try:
             module = importlib.import_module(name)
             _exercise(name, module)
-        except Exception as error:  # a broken library must not keep the others from being used
+        except (Exception, SystemExit) as error:  # a broken library must not keep the others from being used
             missing[name] = f"{type(error).__name__}: {error}"[:300]
         else:
             top = sys.modules[name.partition(".")[0]]
@@ -117,6 +117,9 @@ class Zygote:
             self._channel.send_json({"event": "unfit", "module": unfit.module})
             os._exit(0)
         guest.warm()
+        # What an import printed and left in a buffer would come out of every guest.
+        sys.stdout.flush()
+        sys.stderr.flush()
         gc.collect()
         gc.freeze()
         self._channel.send_json(
@@ -161,6 +164,11 @@ class Zygote:
         command = json.loads(message[1])
         if command["op"] == "retire":
             self._retiring = True
+        elif command["op"] == "kill":
+            # Its warden died or is stopped: only the parent still knows the guest.
+            for pid, sandbox in self._guests.items():
+                if sandbox == command["sandbox"]:
+                    os.kill(pid, signal.SIGKILL)
         elif command["op"] == "ping":
             self._channel.send_json({"event": "pong", "rss_bytes": self._private_bytes()})
 
@@ -188,7 +196,8 @@ class Zygote:
         self._poll.unregister(link)
         data, descriptors, _, _ = socket.recv_fds(link, 4096, 16)
         if not data:
-            link.close()  # the warden died before it was ready: the worker hears of it on the warden's socket
+            link.close()
+            self._not_forked(order, "its warden died before it was ready")
             return
         parts = dict(zip(json.loads(data), descriptors, strict=True))
         try:
@@ -197,7 +206,7 @@ class Zygote:
             pid = os.fork()
         except OSError as error:
             pid = -1
-            self._channel.send_json({"event": "not_forked", "sandbox": order["sandbox"], "message": str(error)})
+            self._not_forked(order, str(error))
         if pid == 0:
             self._become_guest(link)
             guest.main(self._world, order, parts)
@@ -208,6 +217,9 @@ class Zygote:
         for fd in descriptors:
             os.close(fd)
         link.close()
+
+    def _not_forked(self, order, message):
+        self._channel.send_json({"event": "not_forked", "sandbox": order["sandbox"], "message": message})
 
     def _become_guest(self, link):
         """In the child: lets go of every socket object, so that no destructor closes a number that is used again."""
