@@ -24,8 +24,9 @@ describe.each([
   it('those are answered "interrupted", later calls work, nothing is answered twice or left behind', async () => {
     const running = [1, 2].map(n => backend.pushCode(`import time\nprint("begun ${n}")\ntime.sleep(60)`))
     await backend.waitFor(() => running.every(call => streamed(backend, call.fcall_id) !== ''), 10_000)
-    const below = descendants(worker.pid)
-    process.kill(find(worker.pid).pid, 'SIGKILL')
+    const target = find(worker.pid)
+    const below = [target, ...descendants(target.pid)] // a zygote's guests are its children, all is the template's
+    process.kill(target.pid, 'SIGKILL')
     for (const [n, call] of running.entries()) {
       const answer = await backend.waitForAnswer(call.fcall_id, 10_000)
       expect(statusOf(answer)).toBe('interrupted')
