@@ -13,5 +13,5 @@ const tsc = spawnSync(
 if (tsc.status !== 0) process.exit(tsc.status ?? 1)
 cpSync(`${root}src/sandbox/python`, `${root}dist/sandbox/python`, {
   recursive: true,
-  filter: path => !path.includes('__pycache__'),
+  filter: path => !/__pycache__|\.orig$/.test(path),
 })

@@ -119,6 +119,8 @@ export interface SandboxFacts {
   /** Preloaded modules with versions, for example {numpy: "1.24.2"}; configured ones that are not installed are in `missing`. */
   readonly installed: Readonly<Record<string, string>>
   readonly missing: readonly string[]
+  /** Folders of the interpreter's path that sandboxes do not see, as they may hold more than libraries. */
+  readonly notShown?: readonly string[]
   /** False where processes can't be started inside (landlock tier). */
   readonly subprocesses: boolean
 }

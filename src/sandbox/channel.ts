@@ -12,11 +12,14 @@ export class Channel {
     this.#stream = stream
     const decoder = new FrameDecoder()
     stream.on('data', (chunk: Buffer) => {
+      let frames: Frame[]
       try {
-        for (const frame of decoder.feed(chunk)) this.#onFrame(frame)
+        frames = decoder.feed(chunk)
       } catch {
         stream.destroy() // a malformed frame: the process at the other end can't be trusted any more
+        return
       }
+      for (const frame of frames) this.#onFrame(frame)
     })
     const end = () => {
       if (this.#ended) return

@@ -14,6 +14,8 @@ export interface Interpreter {
   readonly version: string
   /** Folders (and files) to show to the sandbox, read-only, none below another. */
   readonly trees: readonly string[]
+  /** Folders of sys.path that sandboxes do not see: a .pth file (an editable install) may name a whole project, keys and all. */
+  readonly notShown: readonly string[]
 }
 
 /** The configured interpreter can't be used; the message says why and what would be right. */
@@ -22,7 +24,7 @@ export class InterpreterError extends Error {
 }
 
 const PROBE = `
-import json, os, sys
+import json, os, sys, sysconfig
 libraries = set()
 try:
     with open("/proc/self/maps") as maps:
@@ -37,6 +39,7 @@ print(json.dumps({
     "version": list(sys.version_info[:3]),
     "executable": sys.executable,
     "prefixes": [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix],
+    "paths": list(sysconfig.get_paths().values()),
     "path": [p for p in sys.path if os.path.isabs(p) and os.path.exists(p)],
     "libraries": sorted(libraries),
 }))
@@ -47,6 +50,7 @@ const ProbeResult = z.object({
   version: z.tuple([z.number(), z.number(), z.number()]),
   executable: z.string(),
   prefixes: z.array(z.string()),
+  paths: z.array(z.string()),
   path: z.array(z.string()),
   libraries: z.array(z.string()),
 })
@@ -81,12 +85,15 @@ export async function findInterpreter(command: string, env: NodeJS.ProcessEnv): 
       `SANDBOX_PYTHON: ${JSON.stringify(command)} is ${probe.implementation} ${version}; a CPython of 3.10 or later is needed`,
     )
   }
-  const wanted = [...probe.prefixes, ...probe.path, ...probe.libraries, probe.executable]
+  const wanted = [...probe.prefixes, ...probe.paths, ...probe.libraries, probe.executable]
   const real = await Promise.all(wanted.map(place => realpath(place).catch(() => null)))
+  const trees = await presentTrees([...wanted, ...real.filter(place => place !== null)])
+  const shown = [...SYSTEM, ...trees]
   return {
     path: probe.executable,
     version,
-    trees: await presentTrees([...wanted, ...real.filter(place => place !== null)]),
+    trees,
+    notShown: probe.path.filter(place => !shown.some(tree => isBelow(path.resolve(place), tree))),
   }
 }
 

@@ -20,8 +20,10 @@ export function layersOf(tier: TierName, up: Up): Layer[] {
   const shared: Layer[] = [
     { name: 'seccomp', inForce: true },
     landlock,
-    { name: 'rlimits', inForce: true },
-    { name: 'watch', inForce: true },
+    tier === 'landlock' && up.uid_base === null
+      ? { name: 'rlimits', inForce: true, why: 'processes and threads by the watch alone: the uid is shared' }
+      : { name: 'rlimits', inForce: true },
+    { name: 'watch', inForce: true, why: 'memory is looked at every 20 ms; there is no cgroup' },
     up.uid_base === null
       ? { name: 'uid', inForce: false, why: 'not root with CAP_SETUID: sandboxes have the uid of the worker' }
       : { name: 'uid', inForce: true },

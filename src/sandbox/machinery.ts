@@ -83,9 +83,9 @@ export class Machinery {
     const token = this.#template.listener.expect(channel => sandbox.attach(channel))
     const zygote = this.#zygotes.get(kind)
     const sandbox = new Sandbox(id, kind, {
-      onFailed: wardenPid => {
+      onFailed: () => {
         zygote?.killGuest(id)
-        if (wardenPid !== null) this.#template.channel.sendJson({ op: 'kill', pid: wardenPid })
+        this.#template.channel.sendJson({ op: 'kill', sandbox: id })
       },
       onGone: () => {
         this.#template.listener.forget(token)
@@ -121,7 +121,7 @@ export class Machinery {
       const handlers = {
         onGuestExit: (exit: { sandbox: number } & Parameters<Sandbox['guestExited']>[0]) =>
           this.#sandboxes.get(exit.sandbox)?.sandbox.guestExited(exit),
-        onNotForked: (id: number, message: string) => this.#lose(id, `no process for the code: ${message}`),
+        onNotForked: (id: number, message: string) => this.#lose(id, 'there was no process for the code', message),
         onEnd: (reason: string) => this.#zygoteEnded(kind, zygote, reason),
       }
       const preload = kind === 'data' ? this.#options.preload : []
@@ -171,6 +171,9 @@ export class Machinery {
       case 'no_zygote':
         this.#lose(event.sandbox, 'the zygote has gone')
         return
+      case 'no_warden':
+        this.#lose(event.sandbox, 'there was no process to supervise the code', event.message)
+        return
       case 'zygote_exit': // its own channel has told, or will
       case 'up':
       case 'failed':
@@ -192,9 +195,9 @@ export class Machinery {
   }
 
   /** A sandbox whose guest is not there, or dies with what has just died. */
-  #lose(id: number, reason: string): void {
+  #lose(id: number, reason: string, detail?: string): void {
     const entry = this.#sandboxes.get(id)
-    entry?.sandbox.fail(reason)
+    entry?.sandbox.fail(reason, detail)
     entry?.sandbox.noGuest()
   }
 }

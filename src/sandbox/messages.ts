@@ -15,6 +15,7 @@ export const TemplateEvent = z.discriminatedUnion('event', [
   z.object({ event: z.literal('failed'), step: z.string(), errno: z.number(), message: z.string() }),
   z.object({ event: z.literal('zygote_exit'), zygote: z.number(), code: z.number() }),
   z.object({ event: z.literal('no_zygote'), sandbox: z.number() }),
+  z.object({ event: z.literal('no_warden'), sandbox: z.number(), message: z.string() }),
 ])
 export type TemplateEvent = z.infer<typeof TemplateEvent>
 
@@ -66,8 +67,6 @@ export const RunEnd = z.object({
 export type RunEnd = z.infer<typeof RunEnd>
 
 export const WardenEvent = z.discriminatedUnion('event', [
-  /** Its pid as the template counts it. */
-  z.object({ event: z.literal('pid'), pid: z.number() }),
   z.object({ event: z.literal('parked') }),
   z.object({ event: z.literal('started') }),
   z.object({ event: z.literal('failed'), message: z.string() }),

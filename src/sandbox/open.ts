@@ -49,6 +49,9 @@ const TIERS: readonly TierName[] = ['namespaces', 'landlock']
 export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; attempts: readonly TierAttempt[] }> {
   const { config, log } = options
   const interpreter = await findInterpreter(config.python, options.env)
+  if (interpreter.notShown.length > 0) {
+    log.warn({ folders: interpreter.notShown }, 'folders on the path of the interpreter are not shown to sandboxes')
+  }
   const attempts: TierAttempt[] = []
   for (const tier of candidates(config)) {
     const machineryOptions: MachineryOptions = {
@@ -105,6 +108,7 @@ function factsOf(
     interpreter: { path: interpreter.path, version: interpreter.version },
     installed: machinery.preloaded.installed,
     missing: Object.keys(machinery.preloaded.missing),
+    ...(interpreter.notShown.length > 0 ? { notShown: interpreter.notShown } : {}),
     subprocesses: tier === 'namespaces',
   }
 }

@@ -81,7 +81,7 @@ export class Pool {
         sandbox = await this.#supply.take(kind, request.signal)
       } catch (error) {
         if (request.signal.aborted) return unstarted('cancelled', phrase(request.signal.reason))
-        return unstarted('interrupted', (error as Error).message)
+        return unstarted('interrupted', (error as Error).message) // a phrase of supply.ts, made for the model
       }
       if (request.signal.aborted) {
         // Between the handing out and this turn: nobody would hear that event any more.

@@ -18,8 +18,8 @@ const PATIENCE: Patience = { exitGraceMs: 5_000, goneMs: 5_000, backstopMs: 15_0
 
 /** What its owner does for it. */
 export interface SandboxHooks {
-  /** It failed: kill what may still live of it. `wardenPid` as the template counts it; null when it never told. */
-  onFailed(wardenPid: number | null): void
+  /** It failed, or does not end: kill what may still live of it. */
+  onFailed(): void
   /** Nothing is left of it. Called once. */
   onGone(): void
 }
@@ -74,7 +74,6 @@ export class Sandbox {
   #guestEnded = false
   #channelClosed = false
   #isGone = false
-  #wardenPid: number | null = null
   #goneTimer: NodeJS.Timeout | undefined
   #graceTimer: NodeJS.Timeout | undefined
   #backstop: NodeJS.Timeout | undefined
@@ -142,20 +141,24 @@ export class Sandbox {
     this.#leaveIfDone()
   }
 
-  /** Ends it from outside. What the warden said of a run that it ended itself still holds. */
-  fail(reason: string): void {
+  /**
+   * Ends it from outside. What the warden said of a run that it ended itself still holds. `reason` is a phrase for the model;
+   * `detail`, which may name paths of this machine, is for the log.
+   */
+  fail(reason: string, detail = ''): void {
     if (this.#over) return
     if (this.#end !== null && this.#end.cause !== null && this.#exit === null) {
       // Nobody has to say how the guest died: the warden killed it.
       this.#exit = { event: 'exit', sandbox: this.id, code: null, signal: 9, cpu_ms: 0, max_rss_bytes: 0 }
       this.#settleIfEnded()
+      return
     }
     this.#over = true
     clearTimeout(this.#graceTimer)
     clearTimeout(this.#backstop)
-    this.#settleParked.reject(new Error(reason))
+    this.#settleParked.reject(new Error(detail === '' ? reason : `${reason}: ${detail}`))
     this.#settleRun({ kind: 'broken', reason, handedOver: this.#order !== null })
-    this.#hooks.onFailed(this.#channelClosed ? null : this.#wardenPid)
+    this.#hooks.onFailed()
     this.#channel?.destroy()
     this.#goneTimer = setTimeout(() => this.#leave(), this.#patience.goneMs)
     this.#leaveIfDone()
@@ -187,9 +190,6 @@ export class Sandbox {
     const event = WardenEvent.safeParse(parseJson(payload))
     if (!event.success) return
     switch (event.data.event) {
-      case 'pid':
-        this.#wardenPid = event.data.pid
-        return
       case 'parked':
         this.#settleParked.resolve()
         return
@@ -197,7 +197,7 @@ export class Sandbox {
         this.#order?.onStarted()
         return
       case 'failed':
-        this.fail(`the sandbox could not be made: ${event.data.message}`)
+        this.fail('the sandbox could not be made', event.data.message)
         return
       case 'end':
         this.#end = event.data
@@ -229,7 +229,7 @@ export class Sandbox {
       value: this.#value,
     })
     this.#goneTimer = setTimeout(() => {
-      this.#hooks.onFailed(this.#wardenPid)
+      this.#hooks.onFailed()
       this.#leave()
     }, this.#patience.goneMs)
   }

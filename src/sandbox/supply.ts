@@ -8,14 +8,19 @@ const PARKED_LEAST = 2
 /** Sandboxes that are being made at the same time: more would only take turns on the CPUs. */
 const STARTING_MOST = 8
 const PARK_WITHIN_MS = 15_000
-/** A sandbox that failed on its way to being parked is replaced; after so many in a row the call that waits hears of it. */
+/** Sandboxes that failed one after the other on their way to being parked, until the calls that wait hear of it. */
 const FAILURES_MOST = 3
+const FAILURE_PAUSE_MS = 25
+const FAILURE_PAUSE_MOST_MS = 10_000
+/** A call that gets no sandbox in this time is answered "not run". */
+const TAKE_WITHIN_MS = 10_000
 /** How long a burst is remembered: each time, a third of it is forgotten. */
 const FORGET_EVERY_MS = 10_000
 /** So many deaths of our own processes in so short a time are no accident any more. */
 const CRASHES_MOST = 5
 const CRASH_WINDOW_MS = 10_000
-const CRASH_PAUSE_MS = 10_000
+const CRASH_PAUSE_MS = 5_000
+const CRASH_PAUSE_MOST_MS = 60_000
 
 export interface SupplyOptions {
   readonly slots: number
@@ -52,6 +57,7 @@ export class Supply {
   readonly #freeSlots: number[] = []
   #slotsMade = 0
   #failures = 0
+  #pausedUntil = 0
   #closed = false
   #healthy = true
   readonly #crashes: number[] = []
@@ -75,24 +81,30 @@ export class Supply {
       return Promise.resolve(ready)
     }
     return new Promise<Sandbox>((resolve, reject) => {
-      const onAbort = () => {
+      const leave = (reason: string) => {
         const index = this.#waiting.indexOf(waiter)
         if (index >= 0) this.#waiting.splice(index, 1)
-        reject(new Error('cancelled'))
+        waiter.reject(new Error(reason))
+      }
+      const onAbort = () => leave('cancelled')
+      const timer = setTimeout(() => leave('no sandbox could be had in time'), TAKE_WITHIN_MS)
+      const settled = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', onAbort)
       }
       const waiter: Waiter = {
         kind,
         resolve: sandbox => {
-          signal.removeEventListener('abort', onAbort)
+          settled()
           resolve(sandbox)
         },
         reject: error => {
-          signal.removeEventListener('abort', onAbort)
+          settled()
           reject(error)
         },
       }
       if (this.#closed) {
-        reject(new Error('the worker is stopping'))
+        waiter.reject(new Error('the worker is stopping'))
         return
       }
       signal.addEventListener('abort', onAbort, { once: true })
@@ -128,7 +140,7 @@ export class Supply {
 
   /** Starts as many sandboxes as are wanted: one for each who waits, and the parked ones behind them. */
   #refill(): void {
-    if (this.#closed) return
+    if (this.#closed || performance.now() < this.#pausedUntil) return
     for (const kind of this.#machinery.kinds) {
       const stock = this.#stocks[kind]
       const wanted = Math.min(this.#options.slots, Math.max(PARKED_LEAST, Math.ceil(stock.peak / 2)))
@@ -162,6 +174,7 @@ export class Supply {
       () => {
         clearTimeout(timer)
         stock.starting--
+        if (this.#failures >= FAILURES_MOST && this.#crashes.length < CRASHES_MOST) this.#setHealth(true, '')
         this.#failures = 0
         stock.parked.push(sandbox)
         this.#serve()
@@ -184,14 +197,19 @@ export class Supply {
     }
   }
 
+  /** Tried again with growing pauses; those who wait hear of it, and no more calls are taken until one could be made. */
   #failedToStart(error: Error, kind: ZygoteKind): void {
     // Where its zygote died with it, a new one is on its way, and those who wait get theirs from that.
     if (this.#closed || !this.#machinery.isReady(kind)) return
     this.#failures++
-    this.#options.log.warn({ reason: error.message, inARow: this.#failures }, 'sandbox failed to start')
-    if (this.#failures < FAILURES_MOST) return
-    this.#failures = 0
-    this.#waiting.shift()?.reject(error)
+    this.#pausedUntil = performance.now() + Math.min(FAILURE_PAUSE_MOST_MS, FAILURE_PAUSE_MS * 2 ** this.#failures)
+    this.#later(() => this.#refill(), this.#pausedUntil - performance.now())
+    if (this.#failures < FAILURES_MOST) {
+      this.#options.log.debug({ reason: error.message, inARow: this.#failures }, 'sandbox failed to start')
+      return
+    }
+    this.#setHealth(false, error.message)
+    for (const waiter of this.#waiting.splice(0)) waiter.reject(new Error('no sandbox can be made at the moment'))
   }
 
   #forget(): void {
@@ -224,22 +242,18 @@ export class Supply {
     this.#refill()
   }
 
-  /** At once as a rule; after a pause, and unhealthy until it has worked, where crashes follow one another. */
+  /** At once as a rule; where crashes follow one another after growing pauses, and unhealthy until none has come for a while. */
   #afterCrash(reason: string, again: () => Promise<void>): void {
     if (this.#closed) return
     const now = performance.now()
     this.#crashes.push(now)
-    while ((this.#crashes[0] ?? now) < now - CRASH_WINDOW_MS) this.#crashes.shift()
-    const loops = this.#crashes.length >= CRASHES_MOST
-    if (loops) this.#setHealth(false, reason)
-    const timer = setTimeout(
-      () => {
-        this.#timers.delete(timer)
-        this.#restarting = this.#restarting.then(() => this.#tryAgain(again))
-      },
-      loops ? CRASH_PAUSE_MS : 0,
-    )
-    this.#timers.add(timer)
+    if (this.#healthy) while ((this.#crashes[0] ?? now) < now - CRASH_WINDOW_MS) this.#crashes.shift()
+    const beyond = this.#crashes.length - CRASHES_MOST
+    if (beyond >= 0) this.#setHealth(false, reason)
+    const pause = beyond < 0 ? 0 : Math.min(CRASH_PAUSE_MOST_MS, CRASH_PAUSE_MS * 2 ** beyond)
+    this.#later(() => {
+      this.#restarting = this.#restarting.then(() => this.#tryAgain(again))
+    }, pause)
   }
 
   async #tryAgain(again: () => Promise<void>): Promise<void> {
@@ -247,23 +261,29 @@ export class Supply {
     try {
       await again()
       this.#options.log.info('sandbox machinery is up again')
-      if (this.#crashes.length < CRASHES_MOST) this.#setHealth(true, '')
-      else this.#provenAfter(CRASH_WINDOW_MS)
+      if (!this.#healthy) this.#provenAfter(CRASH_WINDOW_MS)
     } catch (error) {
       this.#options.log.error({ err: error }, 'sandbox machinery did not start')
-      for (const waiter of this.#waiting.splice(0)) waiter.reject(error as Error)
+      for (const waiter of this.#waiting.splice(0)) waiter.reject(new Error('no sandbox can be made at the moment'))
       this.#afterCrash((error as Error).message, again)
     }
   }
 
   /** Well again only when no further crash has come for a while. */
   #provenAfter(ms: number): void {
-    const crashes = this.#crashes.at(-1)
+    const last = this.#crashes.at(-1)
+    this.#later(() => {
+      if (this.#crashes.at(-1) !== last) return
+      this.#crashes.length = 0
+      this.#setHealth(true, '')
+    }, ms)
+  }
+
+  #later(action: () => void, ms: number): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer)
-      if (this.#crashes.at(-1) === crashes) this.#setHealth(true, '')
+      action()
     }, ms)
-    timer.unref()
     this.#timers.add(timer)
   }
 
@@ -271,7 +291,7 @@ export class Supply {
     if (healthy === this.#healthy) return
     this.#healthy = healthy
     if (healthy) this.#options.log.info('sandboxes can be had again')
-    else this.#options.log.error({ reason }, 'sandbox machinery keeps crashing')
+    else this.#options.log.error({ reason }, 'sandboxes can not be had for now')
     this.#options.onHealth?.(healthy, reason)
   }
 }

@@ -125,9 +125,12 @@ export class Zygote {
     this.#ponged = false
     this.#channel.sendJson({ op: 'ping' })
     setTimeout(() => {
-      if (this.#ponged || this.#ended) return
-      this.kill()
-      this.end('the zygote did not answer for 1 s')
+      // After a pause of this process its answer may be there and not read yet.
+      setImmediate(() => {
+        if (this.#ponged || this.#ended) return
+        this.kill()
+        this.end('the zygote did not answer for 1 s')
+      })
     }, PONG_WITHIN_MS).unref()
   }
 

@@ -1,14 +1,17 @@
 """Runs the code as a real __main__ from a real file, and ends the process as an interpreter would."""
 
+import _posixsubprocess
 import ast
 import asyncio
 import atexit
 import builtins
 import errno
+import functools
 import gc
 import io
 import os
 import signal
+import subprocess
 import sys
 import threading
 import traceback
@@ -29,37 +32,68 @@ for _name in __import__("__future__").all_feature_names:
 
 _last_of_zygote = ""
 _main_path = ""
+_reporter = None
 
 
-def hide():
-    """In the zygote, after its imports: our own modules can no longer be imported, and what comes next is the guest's."""
+def prepare(binaries):
+    """In the zygote, after its imports: all that is the same for every guest. What is done here is not done for each."""
     global _last_of_zygote
+    os.environ.clear()
+    os.environ.update(
+        {
+            "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
+            "USER": "sandbox",
+            "LOGNAME": "sandbox",
+            "SHELL": "/bin/sh",
+            "LANG": "C.UTF-8",
+            "PYTHONUTF8": "1",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONNOUSERSITE": "1",
+            "MPLBACKEND": "Agg",
+            # Calls run side by side: each with as many threads as there are CPUs would only make them wait for one another.
+            **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")},
+        }
+    )
+    sys.modules["tempfile"].tempdir = None
+    for module, name in _STARTERS:
+        if hasattr(module, name):
+            setattr(module, name, _telling(getattr(module, name)))
+    # Our own modules can no longer be imported, and what comes after this name is the guest's.
     for name in [name for name in sys.modules if name.partition(".")[0] == "_sandbox"]:
         del sys.modules[name]
     _last_of_zygote = next(reversed(sys.modules))
 
 
-def prepare(places):
-    """Before the sandbox is parked: environment, streams, paths."""
-    binaries = os.path.dirname(sys.executable)
-    environment = {
-        "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": places.home,
-        "TMPDIR": places.tmp,
-        "USER": "sandbox",
-        "LOGNAME": "sandbox",
-        "SHELL": "/bin/sh",
-        "LANG": "C.UTF-8",
-        "PYTHONUTF8": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONNOUSERSITE": "1",
-        "MPLBACKEND": "Agg",
-        # Calls run side by side: each with as many threads as there are CPUs would only make them wait for one another.
-        **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")},
-    }
-    os.environ.clear()
-    os.environ.update(environment)
+# What starts processes and threads, under the names of the Python versions.
+_STARTERS = (
+    (os, "fork"),
+    (_posixsubprocess, "fork_exec"),
+    (subprocess, "_fork_exec"),
+    (threading, "_start_new_thread"),
+    (threading, "_start_joinable_thread"),
+)
+
+
+def _telling(start):
+    """A refusal for want of processes is told to the warden, also when the code catches it."""
+
+    @functools.wraps(start)
+    def call(*args, **named):
+        try:
+            return start(*args, **named)
+        except (OSError, RuntimeError) as error:
+            if _reporter is not None:
+                _reporter.limit(error)
+            raise
+
+    return call
+
+
+def settle(places):
+    """In the guest, before it is parked: streams, and its folders."""
+    os.environ["HOME"] = places.home
+    os.environ["TMPDIR"] = places.tmp
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
     sys.stdout = sys.__stdout__ = _text_stream(1, "<stdout>")
     sys.stderr = sys.__stderr__ = _text_stream(2, "<stderr>")
@@ -67,7 +101,6 @@ def prepare(places):
     linux.unbuffer_c_streams()
     sys.path.insert(0, places.work)
     sys.argv[:] = [f"{places.code}/main.py"]
-    sys.modules["tempfile"].tempdir = None
 
 
 def _text_stream(fd, name):
@@ -144,12 +177,10 @@ class Reporter:
 
 def run(source, places, channel):
     """Does not return."""
-    path = f"{places.code}/main.py"
-    with open(path, "wb") as file:
-        file.write(source)
-    global _main_path
+    path = f"{places.code}/main.py"  # written by the warden
+    global _main_path, _reporter
     _main_path = path
-    reporter = Reporter(channel)
+    reporter = _reporter = Reporter(channel)
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__builtins__ = builtins

@@ -22,7 +22,7 @@ def warm():
     for name in _WARM:
         importlib.import_module(name)
     json.dumps({"a": [1.5, None]})
-    execute.hide()
+    execute.prepare(os.path.dirname(sys.executable))
 
 
 class Places:
@@ -59,6 +59,7 @@ def main(world, order, parts):
             world.boot, order["limits"], world.filters, places.readable(world.boot), places.writable(world.boot)
         )
         _make_own(world.boot, places)
+        world.boot.clear()  # paths of the host, which are nothing to the code
         channel = frames.Channel(socket.socket(fileno=CONTROL))
         channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": outer_pid})
         message = channel.receive()
@@ -132,5 +133,5 @@ def _make_own(boot, places):
     if numpy_random is not None:
         numpy_random.seed()
     shims.install(boot["guest_filter"])
-    execute.prepare(places)
+    execute.settle(places)
     gc.enable()

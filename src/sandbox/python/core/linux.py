@@ -6,12 +6,16 @@ Every function raises OSError with the errno of the call and its name. Constants
 import ctypes
 import os
 import platform
+import signal
 import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_keeping_gil = ctypes.PyDLL(None, use_errno=True)
+_keeping_gil.syscall.restype = ctypes.c_long
 ARCH = platform.machine()
 _NUMBERS = {  # call: (x86_64, aarch64)
+    "clone": (56, 220),
     "capget": (125, 90),
     "capset": (126, 91),
     "pivot_root": (155, 41),
@@ -49,7 +53,6 @@ AT_RECURSIVE = 0x8000
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
-PR_SET_KEEPCAPS = 8
 PR_SET_NAME = 15
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
@@ -83,6 +86,25 @@ def unshare(flags):
 
 def setns(fd, flags):
     _check(_libc.setns(fd, flags), "setns")
+
+
+def fork_into(flags):
+    """fork() whose child starts in new namespaces (CLONE_NEW*), as PID 1 where a pid namespace is among them.
+
+    One call instead of two forks around an unshare. libc does not know of the child, so its idea of the thread id is the
+    parent's: abort() would signal nobody, which nothing here calls.
+    """
+    python = ctypes.pythonapi  # keeps the GIL, so that the child's only thread has it
+    python.PyOS_BeforeFork()
+    number = _NUMBERS["clone"][1 if ARCH == "aarch64" else 0]
+    result = _keeping_gil.syscall(ctypes.c_long(number), ctypes.c_ulong(flags | signal.SIGCHLD), *[ctypes.c_long(0)] * 4)
+    if result == 0:
+        python.PyOS_AfterFork_Child()
+    else:
+        code = ctypes.get_errno()
+        python.PyOS_AfterFork_Parent()
+        ctypes.set_errno(code)
+    return _check(result, "clone")
 
 
 def mount(source, target, kind=None, flags=0, data=None):
@@ -142,7 +164,7 @@ def _capabilities():
 
 
 def raise_capabilities():
-    """Makes all that is permitted effective again, after a change of uid under PR_SET_KEEPCAPS."""
+    """Makes all that is permitted effective again, after a change of the effective uid."""
     _set_capabilities(_capabilities()[1])
 
 
@@ -165,8 +187,8 @@ class _Program(ctypes.Structure):
 
 
 def load_seccomp(bpf):
-    """Installs a filter given as the bytes of a sock_filter array; no_new_privs must be on."""
-    buffer = ctypes.create_string_buffer(bpf, len(bpf))
+    """Installs a filter given as a bytearray of struct sock_filter; no_new_privs must be on."""
+    buffer = (ctypes.c_char * len(bpf)).from_buffer(bpf)
     program = _Program(len(bpf) // 8, ctypes.addressof(buffer))
     _syscall("seccomp", 1, 0, ctypes.byref(program))  # SECCOMP_SET_MODE_FILTER
 

@@ -18,17 +18,26 @@ class Filters:
     def __init__(self, here):
         with open(os.path.join(here, "seccomp", "filters.json")) as file:
             data = json.load(file)
-        self._sentinel = data["sentinel_pid"]
-        self._programs = {name: base64.b64decode(entry["bpf"]) for name, entry in data["filters"][linux.ARCH].items()}
+        self._programs = {
+            name: _prepare(base64.b64decode(entry["bpf"]), data["sentinel_pid"])
+            for name, entry in data["filters"][linux.ARCH].items()
+        }
 
     def load(self, name):
         """Installs the filter `name`; "only on oneself" in it means the calling process from then on."""
-        program = bytearray(self._programs[name])
+        program, places = self._programs[name]
         pid = os.getpid()
-        for offset in range(0, len(program), 8):  # struct sock_filter: u16 code, u8 jt, u8 jf, u32 k
-            if struct.unpack_from("=I", program, offset + 4)[0] == self._sentinel:
-                struct.pack_into("=I", program, offset + 4, pid)
-        linux.load_seccomp(bytes(program))
+        for place in places:
+            struct.pack_into("=I", program, place, pid)
+        linux.load_seccomp(program)
+
+
+def _prepare(bpf, sentinel):
+    """(the program, where in it the pid goes): found once, not for each sandbox."""
+    places = [  # struct sock_filter: u16 code, u8 jt, u8 jf, u32 k
+        offset + 4 for offset in range(0, len(bpf), 8) if struct.unpack_from("=I", bpf, offset + 4)[0] == sentinel
+    ]
+    return bytearray(bpf), places
 
 
 def set_limits(limits, processes):

@@ -4,6 +4,7 @@ In the namespaces tier it is PID 1 of a pid namespace that its user namespace ow
 is left of every sandbox. In the landlock tier each process asks for SIGKILL when its parent dies.
 """
 
+import gc
 import json
 import os
 import select
@@ -51,6 +52,7 @@ class World:
         self.outer_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.filters = lockdown.Filters(here)
         self.own_pid_ns = -1
+        self.ids = os.geteuid(), os.getegid()  # asked before any user namespace: in a fresh one nobody has an id
 
     def connect(self):
         """A socket to the worker. The folder is reached by descriptor: its path may lie outside of this root."""
@@ -197,10 +199,15 @@ class Template:
         self._channel = channel
         self._zygotes = {}  # id -> our end of the socket on which it gets the links of its guests
         self._pids = {}  # pid -> zygote id
+        self._wardens = {}  # pid -> sandbox
         self._wakeup = socket.socketpair()
         self._decoder = frames.Decoder()
 
     def serve(self):
+        # The collector writes to the objects that it looks at: each such page would be copied in every child.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
         for end in self._wakeup:
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -236,6 +243,7 @@ class Template:
                 return
             if pid == 0:
                 return
+            self._wardens.pop(pid, None)
             zygote_id = self._pids.pop(pid, None)
             if zygote_id is not None:
                 self._zygotes.pop(zygote_id).close()
@@ -253,10 +261,9 @@ class Template:
         elif command["op"] == "sandbox":
             self._start_sandbox(command)
         elif command["op"] == "kill":
-            try:
-                os.kill(command["pid"], signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            for pid, sandbox in self._wardens.items():
+                if sandbox == command["sandbox"]:
+                    os.kill(pid, signal.SIGKILL)  # ours, and not waited for: the pid is nobody else's
         elif command["op"] == "clean":
             self._clean(command["sandbox"])
 
@@ -276,6 +283,7 @@ class Template:
             self._channel.send_json({"event": "no_zygote", "sandbox": command["sandbox"]})
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sandbox = command["sandbox"]
         order = {"sandbox": command["sandbox"], "slot": command["slot"], "limits": command["limits"]}
         try:
             socket.send_fds(links, [json.dumps(order).encode()], [theirs.fileno()])
@@ -284,11 +292,19 @@ class Template:
             return
         finally:
             theirs.close()
-        pid = os.fork()
-        if pid == 0:
-            self._become_child()
-            warden.main(self._world, command, ours)
+        sock = self._world.connect()
+        sock.sendall(frames.pack_json({"role": "warden", "token": command["token"]}))
+        try:
+            pid = warden.fork(self._world, command["slot"])
+        except OSError as error:
+            self._channel.send_json({"event": "no_warden", "sandbox": sandbox, "message": str(error)})
+        else:
+            if pid == 0:
+                self._become_child()
+                warden.main(self._world, command, ours, sock)
+            self._wardens[pid] = sandbox
         ours.close()
+        sock.close()
 
     def _clean(self, sandbox):
         """Removes a sandbox's folder (landlock tier). Nothing runs in it any more, so no name changes under our hands."""

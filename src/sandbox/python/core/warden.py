@@ -22,15 +22,42 @@ FLUSH_S = 10.0  # for the worker to take the end of the output
 BACKLOG = 1 << 20  # bytes that may wait for the worker before the pipes are left alone
 CONTROL_LIMIT = 1 << 20  # of one frame that a guest may send
 UID_INSIDE = 1000
+NAMESPACES = (
+    linux.CLONE_NEWUSER
+    | linux.CLONE_NEWNS
+    | linux.CLONE_NEWPID
+    | linux.CLONE_NEWNET
+    | linux.CLONE_NEWIPC
+    | linux.CLONE_NEWUTS
+)
 HINTS = (b"file_size", b"open_files", b"processes")
 
 
-def main(world, command, link):
-    """Does not return."""
+def fork(world, slot):
+    """Forks a warden: 0 in the child, which is in its namespaces already. Raises OSError."""
+    if not world.namespaces:
+        return os.fork()
+    uid_base = world.boot["uid_base"]
+    if uid_base is None:
+        return linux.fork_into(NAMESPACES)
+    # The user namespace belongs to the slot's uid, as which the child then maps itself; making one may be reserved for root,
+    # so the capabilities stay.
+    uid = uid_base + slot
+    os.setresgid(-1, uid, -1)
+    os.setresuid(-1, uid, -1)
     try:
-        sock = world.connect()
-        sock.sendall(frames.pack_json({"role": "warden", "token": command["token"]}))
-        _enter(world, command, sock)
+        linux.raise_capabilities()
+        return linux.fork_into(NAMESPACES)
+    finally:
+        if os.geteuid() == uid:  # the parent; in the child nobody has a uid yet
+            os.setresuid(-1, 0, -1)
+            os.setresgid(-1, 0, -1)
+
+
+def main(world, command, link, sock):
+    """In the child. Does not return."""
+    try:
+        _enter(world, command)
         Warden(world, command, sock, link).serve()
     except BaseException as error:
         try:
@@ -45,33 +72,21 @@ def _describe(error):
     return f"{type(error).__name__}: {error} ({step.name}, line {step.lineno})"
 
 
-def _enter(world, command, sock):
-    """The uid of this slot, and the namespaces, in which this process then is PID 1."""
+def _enter(world, command):
+    """The uid of this slot, inside and outside."""
     uid_base = world.boot["uid_base"]
-    outside = os.geteuid() if uid_base is None else uid_base + command["slot"]
-    group = os.getegid() if uid_base is None else outside  # asked now: in a fresh user namespace nobody has a gid
-    if not world.namespaces:
-        _make_box(world, command, outside)
-    if uid_base is not None:
-        linux.prctl(linux.PR_SET_KEEPCAPS, 1)
-        os.setresgid(outside, outside, outside)
-        os.setresuid(outside, outside, outside)
-        # Making a user namespace may be reserved for root: the capability outlives the change of uid until the seal.
-        linux.raise_capabilities()
-    if not world.namespaces:
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-        sock.sendall(frames.pack_json({"event": "pid", "pid": os.getpid()}))
+    if world.namespaces:
+        uid, gid = (uid_base + command["slot"],) * 2 if uid_base is not None else world.ids
+        map_ids(world, (UID_INSIDE, uid), (UID_INSIDE, gid))
+        os.setresgid(UID_INSIDE, UID_INSIDE, UID_INSIDE)
+        os.setresuid(UID_INSIDE, UID_INSIDE, UID_INSIDE)
         return
-    linux.unshare(linux.CLONE_NEWUSER)
-    map_ids(world, (UID_INSIDE, outside), (UID_INSIDE, group))
-    linux.unshare(
-        linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
-    )
-    pid = os.fork()
-    if pid:
-        # As the template counts it, which can still kill it when it no longer listens.
-        sock.sendall(frames.pack_json({"event": "pid", "pid": pid}))
-        os._exit(0)
+    uid = os.geteuid() if uid_base is None else uid_base + command["slot"]
+    _make_box(world, command, uid)
+    if uid_base is not None:
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def map_ids(world, uid, gid):
@@ -121,6 +136,10 @@ class Warden:
         self._place = "/work" if world.namespaces else f"{world.boot['boxes_dir']}/{command['sandbox']}/work"
         self._box = box
         self._proc_fd = proc
+        # Opened now: once locked, this process writes nothing but what it has open.
+        self._script = os.open(
+            os.path.join(os.path.dirname(self._place), "code", "main.py"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         self._make_parts(link)
         lockdown.lock_warden(world.filters)
         self._await_guest()
@@ -247,6 +266,8 @@ class Run:
     def go(self, commands):
         """commands: frames that came in one piece with the code."""
         w = self._w
+        with open(w._script, "wb") as file:
+            file.write(self._code)
         w._control.setblocking(True)  # the guest is still our own code: it reads to the end
         w._control.sendall(frames.pack(frames.CODE, self._code))
         w._control.setblocking(False)
@@ -269,6 +290,7 @@ class Run:
             elif self._interrupted_at is not None and now - self._interrupted_at >= INTERRUPT_S:
                 self._cause = "cancelled"
             elif now >= next_watch:
+                self._reap()  # orphans that have died would fill the process limit
                 self._look(now)
                 next_watch = time.monotonic() + WATCH_S
         if self._interrupted_at is not None and self._cause is None:
@@ -414,11 +436,9 @@ class Run:
             w._flush()
 
     def _limit_reached(self, files):
-        """A limit that the code met and lived with, by what it left: a file of just that size, all processes in use."""
+        """A limit that the code met and lived with, by what it left: a file of just that size."""
         if any(file["bytes"] == self._limits["file_bytes"] for file in files):
             return "file_size"
-        if self._w._watch.peak_processes >= self._limits["processes"]:
-            return "processes"
         return None
 
     def _kill_all(self):

@@ -141,7 +141,7 @@ class Zygote:
         poll.register(self._channel.socket, select.POLLIN)
         poll.register(self._links, select.POLLIN)
         poll.register(wakeup[0], select.POLLIN)
-        while not (self._retiring and not self._guests):
+        while not self._done(poll):
             for fd, _ in poll.poll():
                 if fd == wakeup[0].fileno():
                     try:
@@ -156,6 +156,10 @@ class Zygote:
                 elif fd in self._orders:
                     self._start_guest(*self._orders.pop(fd))
         os._exit(0)
+
+    def _done(self, poll):
+        """Retired, without guests, and without an order that is still on its way."""
+        return self._retiring and not self._guests and not self._orders and not poll.poll(100)
 
     def _command(self):
         message = self._channel.receive()
