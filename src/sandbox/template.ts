@@ -126,7 +126,9 @@ async function spawnTemplate(options: TemplateOptions): Promise<Parts> {
     })
     child.once('exit', () => resolve())
   })
-  return { child, channel: new Channel(child.stdio[3] as Duplex), listener, dir, exited, errorOutput }
+  const channel = new Channel(child.stdio[3] as Duplex)
+  void exited.then(() => channel.destroy()) // whatever else still holds its other end
+  return { child, channel, listener, dir, exited, errorOutput }
 }
 
 function awaitUp(options: TemplateOptions, parts: Parts): Promise<Up> {

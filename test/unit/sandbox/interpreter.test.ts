@@ -21,7 +21,7 @@ function script(name: string, lines: string): string {
 }
 
 const answer = (fields: object) =>
-  `echo '${JSON.stringify({ implementation: 'cpython', version: [3, 12, 0], executable: '/x', prefixes: [], path: [], libraries: [], ...fields })}'`
+  `echo '${JSON.stringify({ implementation: 'cpython', version: [3, 12, 0], executable: '/x', prefixes: [], paths: [], path: [], libraries: [], ...fields })}'`
 
 const find = (command: string, env: NodeJS.ProcessEnv = process.env) => findInterpreter(command, env)
 
@@ -68,7 +68,15 @@ describe('an interpreter that can be used', () => {
 
   it('does not bring whole homes or system folders into the sandbox, whatever its paths say', async () => {
     const wide = ['/', '/home', '/root', '/home/someone', '/etc', '/proc/self', '/tmp', '/var', '/opt']
-    expect((await find(script('wide', answer({ path: wide })))).trees).toEqual([])
+    expect((await find(script('wide', answer({ prefixes: wide, paths: wide })))).trees).toEqual([])
+  })
+
+  it('does not bring in the project that an editable install names, and says so', async () => {
+    const project = join(folder, 'project')
+    mkdirSync(project)
+    const found = await find(script('editable', answer({ path: [project, '/usr/lib'] })))
+    expect(found.trees).toEqual([])
+    expect(found.notShown).toEqual([project])
   })
 })
 

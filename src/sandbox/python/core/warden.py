@@ -52,6 +52,7 @@ def fork(world, slot):
         if os.geteuid() == uid:  # the parent; in the child nobody has a uid yet
             os.setresuid(-1, 0, -1)
             os.setresgid(-1, 0, -1)
+            linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of uid has cleared it
 
 
 def main(world, command, link, sock):
