@@ -15,17 +15,20 @@ export interface AdmissionOptions {
 
 interface Waiting {
   readonly group: string
-  start(): void
+  /** Resolves when it has ended, however; never rejects. */
+  start(): Promise<void>
   refuse(reason: Error): void
 }
 
 /**
- * Who runs when. At most `slots` at once; those who wait are served round robin over their groups, and one group gets at
- * most half of the slots while others wait, so that a flood of one customer's calls does not keep the rest out.
+ * Who runs when. p-limit bounds how many run at once; whose turn it is, is decided when it gives a slot: those who wait are
+ * served round robin over their groups, and one group gets at most half of the slots while others wait, so that a flood of one
+ * customer's calls does not keep the rest out.
  */
 export class Admission {
   readonly #options: AdmissionOptions
-  readonly #limit: LimitFunction
+  /** Holds one turn for each call that waits, not the call itself. */
+  readonly #turns: LimitFunction
   /** In the order in which the groups are served next. */
   readonly #queues = new Map<string, Waiting[]>()
   readonly #runningOf = new Map<string, number>()
@@ -36,7 +39,7 @@ export class Admission {
 
   constructor(options: AdmissionOptions) {
     this.#options = options
-    this.#limit = pLimit(options.slots)
+    this.#turns = pLimit(options.slots)
   }
 
   get running(): number {
@@ -54,7 +57,8 @@ export class Admission {
    */
   run<T>(group: string, signal: AbortSignal, task: (queueMs: number) => Promise<T>): Promise<T> {
     if (this.#closed !== null) return Promise.reject(this.#closed)
-    if (this.#waiting >= this.#options.queueMax && this.#running >= this.#options.slots) {
+    // A slot that is free is taken a moment later, so what waits counts against the free ones too.
+    if (this.#waiting + this.#running >= this.#options.queueMax + this.#options.slots) {
       return Promise.reject(new QueueFull(`${this.#waiting} calls are waiting`))
     }
     const arrived = performance.now()
@@ -65,13 +69,13 @@ export class Admission {
       }
       const entry: Waiting = {
         group,
-        start: () => {
+        start: async () => {
           signal.removeEventListener('abort', leave)
-          this.#running++
-          this.#runningOf.set(group, (this.#runningOf.get(group) ?? 0) + 1)
-          this.#limit(() => task(performance.now() - arrived))
-            .finally(() => this.#done(group))
-            .then(resolve, reject)
+          try {
+            resolve(await task(performance.now() - arrived))
+          } catch (error) {
+            reject(error)
+          }
         },
         refuse: reason => {
           signal.removeEventListener('abort', leave)
@@ -88,7 +92,7 @@ export class Admission {
       if (queue === undefined) this.#queues.set(group, [entry])
       else queue.push(entry)
       this.#waiting++
-      this.#pump()
+      void this.#turns(() => this.#serve())
       this.#changed()
     })
   }
@@ -103,21 +107,20 @@ export class Admission {
     this.#changed()
   }
 
-  #done(group: string): void {
+  /** One turn: whoever is next runs. The turn of a call that has left meanwhile serves another one, or nobody. */
+  async #serve(): Promise<void> {
+    const next = this.#next()
+    if (next === undefined) return
+    const { group } = next
+    this.#running++
+    this.#runningOf.set(group, (this.#runningOf.get(group) ?? 0) + 1)
+    this.#changed()
+    await next.start()
     this.#running--
     const left = (this.#runningOf.get(group) ?? 1) - 1
     if (left > 0) this.#runningOf.set(group, left)
     else this.#runningOf.delete(group)
-    this.#pump()
     this.#changed()
-  }
-
-  #pump(): void {
-    while (this.#running < this.#options.slots) {
-      const next = this.#next()
-      if (next === undefined) return
-      next.start()
-    }
   }
 
   /**

@@ -2,15 +2,13 @@ import type { Logger } from 'pino'
 import { type Delivery, deliverWithRetry } from './backend/deliver.js'
 import type { BackendError } from './backend/errors.js'
 import type { BackendApi } from './backend/http.js'
-import type { ToolCall } from './backend/protocol.js'
+import type { CallIdentity } from './backend/protocol.js'
 import type { Config } from './config.js'
 import type { Journal, StoredAnswer } from './journal/journal.js'
 import type { Part } from './outcome.js'
 import type { Reply } from './tool/tool.js'
 import { wireContent } from './tool/wire-content.js'
 
-/** The backend gives a call up after about 10 minutes; a confirmation request or an answer is worth nothing after that. */
-const GIVE_UP_MS = 600_000
 /** An answer that was refused as too large is cut to this share of its size, again and again, but not below LEAST_BYTES. */
 const SHORTER_SHARE = 1 / 4
 const LEAST_BYTES = 2_048
@@ -25,18 +23,27 @@ export interface AnsweringContext {
   onForbidden(reason: string): void
 }
 
+/** A call on its way to its answer. */
+export interface Answering {
+  readonly call: CallIdentity
+  /** The journal's name for it. */
+  readonly key: string
+  /** Monotonic milliseconds from which nothing is sent again: the backend has given the call up. The first attempt is always made. */
+  readonly giveUpAtMs: number
+}
+
 /**
  * Journal, then wire: what becomes of a reply. null: nothing was to be sent. `unasked` makes the answer to a call that
  * waits for a person whom nobody can ask.
  */
 export async function deliverReply(
-  call: ToolCall,
-  key: string,
+  answering: Answering,
   reply: Reply,
   unasked: (reason: string) => Reply,
   context: AnsweringContext,
   log: Logger,
 ): Promise<Delivery | null> {
+  const { call, key } = answering
   switch (reply.kind) {
     case 'answer': {
       const answer: StoredAnswer = {
@@ -46,7 +53,7 @@ export async function deliverReply(
         asPlaceholder: false,
       }
       context.journal.settled(key, answer)
-      return await postAnswer(call, key, answer, context, log)
+      return await postAnswer(answering, answer, context, log)
     }
     case 'placeholder': {
       const answer: StoredAnswer = {
@@ -56,7 +63,7 @@ export async function deliverReply(
         asPlaceholder: true,
       }
       context.journal.settled(key, answer)
-      return await postAnswer(call, key, answer, context, log)
+      return await postAnswer(answering, answer, context, log)
     }
     case 'confirm': {
       context.journal.asked(key)
@@ -64,13 +71,13 @@ export async function deliverReply(
       const delivery = await deliverWithRetry(signal => context.api.requestConfirmation(call, request, signal), {
         log,
         signal: context.stopPosting,
-        giveUpAfterMs: GIVE_UP_MS,
+        giveUpAfterMs: left(answering),
       })
       if (delivery.delivered) return delivery
       if (delivery.why === 'refused' && !forbids(delivery.error, context)) {
         // Nobody was asked and nobody will answer: the model has to know.
         const answer = unasked(`a person could not be asked to confirm: ${delivery.error.message}`)
-        return await deliverReply(call, key, answer, unasked, context, log)
+        return await deliverReply(answering, answer, unasked, context, log)
       }
       context.journal.released(key)
       logUndelivered(delivery, log)
@@ -85,19 +92,19 @@ export async function deliverReply(
 
 /** Posts an answer that the journal holds as being posted, shorter if it is refused for its size. */
 export async function postAnswer(
-  call: ToolCall,
-  key: string,
+  answering: Answering,
   answer: StoredAnswer,
   context: AnsweringContext,
   log: Logger,
 ): Promise<Delivery> {
+  const { call, key } = answering
   let sent = answer
   for (;;) {
     const { asPlaceholder } = sent
     const delivery = await deliverWithRetry(signal => context.api.postResult(call, sent, { asPlaceholder }, signal), {
       log,
       signal: context.stopPosting,
-      giveUpAfterMs: GIVE_UP_MS,
+      giveUpAfterMs: left(answering),
     })
     if (!delivery.delivered && delivery.why === 'refused' && isTooLarge(delivery.error)) {
       const shorter = shortened(sent)
@@ -115,6 +122,10 @@ export async function postAnswer(
     }
     return delivery
   }
+}
+
+function left({ giveUpAtMs }: Answering): number {
+  return Math.max(0, giveUpAtMs - performance.now())
 }
 
 function forbids(error: BackendError, context: AnsweringContext): boolean {

@@ -1,18 +1,19 @@
 import type { Logger } from 'pino'
 import { type Admission, QueueFull } from './admission.js'
-import { type AnsweringContext, deliverReply, postAnswer } from './answering.js'
+import { type Answering, type AnsweringContext, deliverReply, postAnswer } from './answering.js'
 import type { Delivery } from './backend/deliver.js'
 import type { DeltaStream } from './backend/delta.js'
-import type { ToolCall } from './backend/protocol.js'
+import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol.js'
 import type { Config } from './config.js'
 import { journalKey } from './journal/journal.js'
 import type { Outcome } from './outcome.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool/tool.js'
+import { LEAST_WALL_MS, TOO_LATE } from './tool/wall-time.js'
 
 /** A clock that runs this far behind the backend's is taken for a clock that is wrong; docs/protocol.md. */
 const SKEW_MS = 60_000
-/** Less than this is not worth starting; a call that waits for a slot is answered when no more is left. */
-const LEAST_MS = 1_000
+/** The backend gives a call up after about 10 minutes; an answer is worth nothing after that. docs/protocol.md, "Errors". */
+const GIVE_UP_MS = 600_000
 const NAME_SHOWN_CHARS = 100
 
 export interface CallContext extends AnsweringContext {
@@ -25,7 +26,8 @@ export interface CallContext extends AnsweringContext {
     rejected(message: string): Outcome
     busy(): Outcome
     notRun(status: 'cancelled' | 'interrupted', reason: string): Outcome
-    broken(reason: string): Outcome
+    /** `started`: the code may have run in part. */
+    broken(reason: string, started: boolean): Outcome
   }
   readonly log: Logger
   /** Milliseconds since the epoch: calls carry wall-clock time. */
@@ -39,37 +41,69 @@ export interface CallContext extends AnsweringContext {
  *     claim → arguments → confirmation → slot → sandbox → outcome → journal → post
  */
 export async function handleCall(call: ToolCall, context: CallContext, cancel: AbortSignal): Promise<boolean> {
+  const arrivedMs = performance.now()
   // The name is the model's word: it may be of any length.
-  const log = context.log.child({ fcall_id: call.fcall_id, tool: call.fcall_name.slice(0, NAME_SHOWN_CHARS) })
-  const key = journalKey(call)
-  const claim = context.journal.claim(key)
-  if (claim.kind === 'known') {
-    log.debug('call delivered again while it is known')
-    return true
-  }
-  if (claim.kind === 'settled') {
-    log.info('call delivered again after it was answered')
-    return (await postAnswer(call, key, claim.answer, context, log)).delivered
-  }
-  const arrived = performance.now()
+  const log = context.log.child({ fcall_id: loggedId(call.fcall_id), tool: call.fcall_name.slice(0, NAME_SHOWN_CHARS) })
+  const giveUpAtMs = arrivedMs + GIVE_UP_MS + SKEW_MS - ageMs(call, context)
+  const answering: Answering = { call, key: journalKey(call), giveUpAtMs }
+  const known = await knownAlready(answering, context, log)
+  if (known !== null) return known
   const delta: { stream: DeltaStream | null } = { stream: null }
   const onText = (text: string) => {
-    delta.stream ??= context.openDelta(call)
-    delta.stream.push(text)
+    try {
+      delta.stream ??= context.openDelta(call)
+      delta.stream.push(text)
+    } catch (error) {
+      log.warn({ err: error }, 'live output failed')
+    }
   }
+  const run = { started: false }
   let reply: Reply
   try {
-    reply = await replyTo(call, context, cancel, onText)
+    reply = await replyTo(call, context, cancel, onText, run)
   } catch (error) {
     log.error({ err: error }, 'call failed inside the worker')
-    reply = answerWith(context.outcomes.broken('the worker failed while it handled the call'))
+    reply = answerWith(context.outcomes.broken('the worker failed while it handled the call', run.started))
   }
   // Courtesy ends before the truth is posted, and never holds it up for long.
   await delta.stream?.end()
-  const unasked = (reason: string) => answerWith(context.outcomes.notRun('interrupted', reason))
-  const delivery = await deliverReply(call, key, reply, unasked, context, log)
-  logCall(log, call, reply, delivery, performance.now() - arrived, delta.stream)
+  const delivery = await deliverReply(answering, reply, unasked(context), context, log)
+  logCall(log, call, reply, delivery, performance.now() - arrivedMs, delta.stream)
   return delivery === null || delivery.delivered
+}
+
+/**
+ * Answers a call of which only its identity could be read: "rejected", with what is wrong with it, so that nobody waits for it.
+ * Resolves like handleCall.
+ */
+export async function rejectUnreadable(call: UnreadableCall, problem: string, context: CallContext): Promise<boolean> {
+  const log = context.log.child({ fcall_id: loggedId(call.fcall_id) })
+  const answering: Answering = { call, key: journalKey(call), giveUpAtMs: performance.now() + GIVE_UP_MS }
+  const known = await knownAlready(answering, context, log)
+  if (known !== null) return known
+  const message = `Not run: the call reached this worker in a form that it cannot read (${problem}). Its arguments are not at fault.`
+  const reply = answerWith(context.outcomes.rejected(message))
+  const delivery = await deliverReply(answering, reply, unasked(context), context, log)
+  return delivery === null || delivery.delivered
+}
+
+/** Claims the call. null: it is ours to answer; else whether the call, which came before, has its answer or will get it. */
+async function knownAlready(answering: Answering, context: CallContext, log: Logger): Promise<boolean | null> {
+  const claim = context.journal.claim(answering.key)
+  switch (claim.kind) {
+    case 'fresh':
+      return null
+    case 'known':
+      log.debug('call delivered again while it is known')
+      return true
+    case 'settled':
+      log.info('call delivered again after it was answered')
+      return (await postAnswer(answering, claim.answer, context, log)).delivered
+  }
+}
+
+function unasked({ outcomes }: CallContext): (reason: string) => Reply {
+  return reason => answerWith(outcomes.notRun('interrupted', reason))
 }
 
 /** What the tool says, or what is said in its place. */
@@ -78,6 +112,7 @@ async function replyTo(
   context: CallContext,
   cancel: AbortSignal,
   stream: (text: string) => void,
+  run: { started: boolean },
 ): Promise<Reply> {
   const tool = context.tools.get(call.fcall_name)
   if (tool === undefined) {
@@ -99,10 +134,11 @@ async function replyTo(
   const deadline = performance.now() + timeLeftMs(call, context)
   const early = tool.before(invocation(0))
   if (early !== null) return early
-  const waiting = waitingSignal(cancel, deadline - LEAST_MS - performance.now())
+  const waiting = waitingSignal(cancel, deadline - LEAST_WALL_MS - performance.now())
   try {
     return await context.admission.run(call.located_fgroup_id, waiting.signal, queueMs => {
       waiting.end()
+      run.started = true
       return tool.handle(invocation(Math.round(queueMs * 100) / 100))
     })
   } catch (error) {
@@ -121,10 +157,7 @@ function waitingSignal(cancel: AbortSignal, ms: number): { readonly signal: Abor
   const forward = () => controller.abort(cancel.reason)
   if (cancel.aborted) forward()
   cancel.addEventListener('abort', forward, { once: true })
-  const expire = () =>
-    controller.abort(
-      new Interruption("its turn did not come in time, less than 1 s was left before the call's deadline"),
-    )
+  const expire = () => controller.abort(new Interruption(`its turn did not come in time, ${TOO_LATE}`))
   const timer = setTimeout(expire, Math.max(0, ms))
   return {
     signal: controller.signal,
@@ -135,14 +168,19 @@ function waitingSignal(cancel: AbortSignal, ms: number): { readonly signal: Abor
   }
 }
 
+/** Milliseconds until the answer has to be there. */
+function timeLeftMs(call: ToolCall, context: CallContext): number {
+  return context.config.callDeadlineMs - ageMs(call, context)
+}
+
 /**
- * Milliseconds until the answer has to be there. The backend counts from the call's creation; after a person was asked it
- * delivers the call anew, and so counts anew, as a person may take hours.
+ * Milliseconds since the backend began to count. It counts from the call's creation; after a person was asked it delivers the
+ * call anew, and so counts anew, as a person may take hours. 0 where our clock cannot be right.
  */
-function timeLeftMs(call: ToolCall, { config, wallClock = Date.now }: CallContext): number {
+function ageMs(call: ToolCall, { wallClock = Date.now }: CallContext): number {
   const ageMs = wallClock() - call.fcall_created_ts * 1000
   const believable = call.confirmed_by_human === null && ageMs > -SKEW_MS
-  return config.callDeadlineMs - (believable ? Math.max(0, ageMs) : 0)
+  return believable ? Math.max(0, ageMs) : 0
 }
 
 function answerWith(outcome: Outcome): Reply {
@@ -173,7 +211,7 @@ function logCall(
       exit_signal: outcome?.signal,
       limit: outcome?.limit?.name,
       confirmed: call.confirmed_by_human,
-      fgroup_id: call.located_fgroup_id,
+      fgroup_id: loggedId(call.located_fgroup_id),
       stdout_bytes: outcome?.stdout.bytes_total,
       stderr_bytes: outcome?.stderr.bytes_total,
       ...outcome?.usage,

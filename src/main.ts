@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
-import { demo, dev } from './commands/dev.js'
+import { demo, dev, PortUnavailable } from './commands/dev.js'
 import { doctor } from './commands/doctor.js'
 import { execFile, execLines } from './commands/exec.js'
+import { ScriptUnreadable } from './commands/read-script.js'
 import { start } from './commands/start.js'
 import { ConfigError } from './config/report.js'
 import { InterpreterError } from './sandbox/interpreter.js'
@@ -25,13 +26,15 @@ Usage: python-execute-worker [COMMAND]
 Everything else is configured by environment variables: see .env.example.
 Exit codes of exec: that of the code; 124 timed out, 125 not run, 130 cancelled, 137 over a limit, 128+N killed by signal N,
 141 nobody reads the output.
-Other exit codes: 64 wrong use, 66 unreadable file, 69 no sandbox can be had, 70 internal error, 74 output not writable,
-77 forbidden by the backend, 78 wrong configuration.
+Other exit codes: 64 wrong use, 66 unreadable file, 69 no sandbox can be had, 70 internal error, 71 port of dev not to be had,
+74 output not writable, 77 forbidden by the backend, 78 wrong configuration.
 `
 
 const EXIT_USAGE = 64
+const EXIT_NO_INPUT = 66
 const EXIT_UNAVAILABLE = 69
 const EXIT_SOFTWARE = 70
+const EXIT_OS = 71
 const EXIT_IO = 74
 
 class UsageError extends Error {}
@@ -114,8 +117,8 @@ function explain(error: unknown): { text: string; code: number } {
   if (error instanceof SandboxUnavailable || error instanceof InterpreterError) {
     return { text: error.message, code: EXIT_UNAVAILABLE }
   }
-  const known = error instanceof Error && 'code' in error && typeof error.code === 'string'
-  if (known) return { text: error.message, code: 66 }
+  if (error instanceof ScriptUnreadable) return { text: error.message, code: EXIT_NO_INPUT }
+  if (error instanceof PortUnavailable) return { text: error.message, code: EXIT_OS }
   return { text: error instanceof Error ? (error.stack ?? error.message) : String(error), code: EXIT_SOFTWARE }
 }
 

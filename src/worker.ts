@@ -4,17 +4,20 @@ import { Admission } from './admission.js'
 import { createCredentials } from './backend/credentials.js'
 import { openDeltaStream } from './backend/delta.js'
 import { createBackendApi, type RegisteredTool } from './backend/http.js'
-import { deltaEndpoint, type ToolCall, wsEndpoint } from './backend/protocol.js'
+import { deltaEndpoint, loggedId, wsEndpoint } from './backend/protocol.js'
 import { createRegistration } from './backend/registration.js'
 import { runSession } from './backend/session.js'
 import { createSupervisor, type SupervisorState } from './backend/supervisor.js'
-import { type CallContext, handleCall } from './call.js'
+import type { Sleep } from './backend/waiting.js'
+import { type CallContext, handleCall, rejectUnreadable } from './call.js'
 import type { BackendConfig, Config } from './config.js'
 import { MemoryJournal } from './journal/memory-journal.js'
 import { RunningCalls } from './running-calls.js'
 import { assertStrict, withOrder } from './tool/strict-schema.js'
 import { Interruption, type Tool } from './tool/tool.js'
 
+/** Full for less than this, a worker keeps its subscription: with one slot every call would close and open it again. */
+const FULL_AFTER_MS = 250
 /** Share of the slots that has to be free again before a full worker takes calls again. */
 const REOPEN_SHARE = 1 / 4
 /** Of the drain budget, what is kept for ending the code that still runs and posting its answers; at most this share of it. */
@@ -28,7 +31,7 @@ const LAST_WAIT_MS = 1_000
  *                   ⇅        ⇅
  *                 impaired ──┴──▶ draining ─▶ stopped        (draining from any state)
  *
- * serving: subscribed, or on the way to be. full: subscription completed until slots are free. impaired: something is
+ * serving: subscribed, or on the way to be. full: no slot free for a while, subscription completed until there are. impaired: something is
  * wrong that more calls would not mend: no subscription, no registration, accepted calls are answered.
  */
 export type WorkerState = 'starting' | 'serving' | 'full' | 'impaired' | 'draining' | 'stopped'
@@ -42,6 +45,8 @@ export interface WorkerOptions {
   readonly log: Logger
   /** The backend said 460: this client may never work. */
   onForbidden?(reason: string): void
+  /** How the heartbeat waits; default real time. */
+  readonly sleep?: Sleep
 }
 
 /** Takes calls from the backend and answers each once. */
@@ -59,6 +64,8 @@ export class Worker {
   /** Why it is impaired, by what is wrong. */
   readonly #impairments = new Map<string, string>()
   #stopping: Promise<boolean> | null = null
+  /** Runs while no slot is free and that is not yet called full. */
+  #fullTimer: NodeJS.Timeout | null = null
 
   /** Errors: a tool whose schema is not strict is a programming error. */
   constructor(options: WorkerOptions) {
@@ -98,7 +105,10 @@ export class Worker {
       log,
       onRefused: error => {
         if (error.kind === 'never') this.#supervisor.forbid(error.message)
+        else this.setImpaired('registration', error.message)
       },
+      onAccepted: () => this.setImpaired('registration', null),
+      ...(options.sleep === undefined ? {} : { sleep: options.sleep }),
     })
     this.#supervisor = createSupervisor({
       session: (onSubscribed, signal) =>
@@ -111,9 +121,11 @@ export class Worker {
             credentials,
             log,
             onSubscribed,
-            onCall: call => this.#take(call),
-            onMalformed: (reason, fcallId) =>
-              log.error({ reason, fcall_id: fcallId }, 'the backend sent something that is no call'),
+            onCall: call => this.#take(call.fcall_id, cancel => handleCall(call, this.#context, cancel)),
+            onMalformed: (reason, fcallId, call) => {
+              log.error({ reason, fcall_id: fcallId }, 'the backend sent something that is no call')
+              if (call !== null) this.#take(call.fcall_id, () => rejectUnreadable(call, reason, this.#context))
+            },
           },
           signal,
         ),
@@ -154,19 +166,21 @@ export class Worker {
     return this.#stopping
   }
 
-  #take(call: ToolCall): void {
-    this.#calls.add(call.fcall_id, async cancel => {
+  #take(fcallId: string, handle: (cancel: AbortSignal) => Promise<boolean>): void {
+    this.#calls.add(fcallId, async cancel => {
       try {
-        return await handleCall(call, this.#context, cancel)
+        return await handle(cancel)
       } catch (error) {
-        this.#log.error({ err: error, fcall_id: call.fcall_id }, 'handling a call failed')
+        this.#log.error({ err: error, fcall_id: loggedId(fcallId) }, 'handling a call failed')
         return false
       }
     })
   }
 
   async #drain(reason: string): Promise<boolean> {
+    // First of all: whatever follows reviews the state, and must find this one.
     this.#setState('draining', reason)
+    this.#endFullTimer()
     const { drainMs } = this.#options.config
     const end = performance.now() + drainMs
     const left = () => Math.max(0, end - performance.now())
@@ -186,10 +200,11 @@ export class Worker {
     return done && this.#calls.unanswered === unansweredBefore
   }
 
+  /** What a change of the connection means for the registration and for our own state. */
   #backendState(state: SupervisorState): void {
     switch (state.name) {
       case 'subscribed':
-        if (this.#stopping === null) this.#registration.activate()
+        if (!this.#isEnding()) this.#registration.activate(!state.resumed)
         this.setImpaired('backend', null)
         return
       case 'paused':
@@ -209,28 +224,51 @@ export class Worker {
     }
   }
 
+  #isEnding(): boolean {
+    return this.#state === 'draining' || this.#state === 'stopped'
+  }
+
   /** The state that follows from slots and impairments; the only place that pauses and resumes the subscription. */
   #review(): void {
-    if (this.#stopping !== null || this.#state === 'starting') return
+    if (this.#isEnding() || this.#state === 'starting') return
     const { slots } = this.#options.config.sandbox
-    const running = this.#admission.running
-    const free = slots - running
-    // The supervisor itself stays away from a backend that refuses it, and probes; all else is ours to pause for.
-    const pausedFor = [...this.#impairments].find(([what]) => what !== 'backend')
+    const { running, waiting } = this.#admission
+    const isBusy = running >= slots || waiting > 0
     if (this.#impairments.size > 0) {
-      const [what, reason] = pausedFor ?? [...this.#impairments][0] ?? ['', '']
-      if (pausedFor !== undefined) {
-        this.#supervisor.pause()
-        this.#registration.deactivate()
+      this.#endFullTimer()
+      this.#impaired()
+    } else if (!isBusy) {
+      this.#endFullTimer()
+      if (this.#state !== 'full' || slots - running >= slots * REOPEN_SHARE) {
+        this.#supervisor.resume()
+        this.#setState('serving')
       }
-      this.#setState('impaired', `${what}: ${reason}`)
-    } else if (free === 0) {
-      this.#supervisor.pause()
-      this.#setState('full')
-    } else if (this.#state !== 'full' || (free >= slots * REOPEN_SHARE && this.#admission.waiting === 0)) {
-      this.#supervisor.resume()
+    } else if (this.#state !== 'full') {
+      if (this.#state === 'impaired') this.#supervisor.resume()
       this.#setState('serving')
+      this.#fullTimer ??= setTimeout(() => {
+        this.#supervisor.pause()
+        this.#setState('full')
+      }, FULL_AFTER_MS)
     }
+  }
+
+  /**
+   * The supervisor itself stays away from a backend that refuses it, and probes; all else is ours to pause for. Where it is the
+   * registration that is refused, its next attempts are the probe.
+   */
+  #impaired(): void {
+    const ours = [...this.#impairments].filter(([what]) => what !== 'backend')
+    const [what, reason] = ours[0] ?? [...this.#impairments][0] ?? ['', '']
+    if (ours.length > 0) this.#supervisor.pause()
+    if (ours.some(([what]) => what !== 'registration')) this.#registration.deactivate()
+    else if (ours.length === this.#impairments.size) this.#registration.activate(false)
+    this.#setState('impaired', `${what}: ${reason}`)
+  }
+
+  #endFullTimer(): void {
+    if (this.#fullTimer !== null) clearTimeout(this.#fullTimer)
+    this.#fullTimer = null
   }
 
   #setState(state: WorkerState, reason?: string): void {

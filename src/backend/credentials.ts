@@ -77,7 +77,7 @@ export function createCredentials(options: CredentialsOptions): Credentials {
         const file = options.ticketFile ?? `/tmp/${serviceName}_flexus_ticket`
         return {
           read: async () => {
-            const value = (await readIfThere(file)) ?? credentials.ticket
+            const value = (await readIfThere(file, 'the ticket')) ?? credentials.ticket
             return { mode: 'ticket', value: sendable(value.trim(), 'the ticket') }
           },
           invalidate: () => {},
@@ -109,8 +109,8 @@ function vaultSource(options: CredentialsOptions, vaultEndpoint: string) {
   let generation = 0
 
   async function request(signal: AbortSignal): Promise<string> {
-    const vaultToken = await readIfThere(tokenFile)
-    if (vaultToken === null) throw new BackendError('retry', 'the Vault token file cannot be read')
+    const vaultToken = await readIfThere(tokenFile, 'the Vault token')
+    if (vaultToken === null) throw new BackendError('retry', 'there is no Vault token file')
     const headers = { 'X-Vault-Token': sendable(vaultToken.trim(), 'the Vault token') }
     const response = await fetchToken(url, { headers, signal, redirect: 'error' })
     if (!response.ok) {
@@ -166,11 +166,14 @@ function vaultError(error: unknown): BackendError {
   return new BackendError('retry', code === null ? 'Vault: no usable answer' : `Vault: network: ${code}`)
 }
 
-async function readIfThere(path: string): Promise<string | null> {
+/** null: there is no such file. One that is there and cannot be read is an error: another secret must not take its place. */
+async function readIfThere(path: string, what: string): Promise<string | null> {
   try {
     return await readFile(path, 'utf8')
-  } catch {
-    return null
+  } catch (error) {
+    const code = networkCode(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null
+    throw new BackendError('retry', `the file of ${what} cannot be read: ${code}`)
   }
 }
 

@@ -3,7 +3,7 @@
  * to do with characters.
  */
 
-export const CUT_NOTE = '\n[output continues; the full text is in the result]'
+export const CUT_NOTE = '\n[live output stops here; the result shows the beginning and the end]'
 
 export interface DeltaText {
   /** Takes what fits under the cap, cut at a character; the first text that does not fit is followed by one note. */

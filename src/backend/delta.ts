@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import WebSocket from 'ws'
 import { createDeltaText } from './delta-text.js'
-import { type DeltaTarget, deltaFrame } from './protocol.js'
+import { type DeltaTarget, deltaFrame, loggedId } from './protocol.js'
 
 /** What is printed, shown to the person who watches, while it is printed. A courtesy: it can fail, the call can't. */
 export interface DeltaStream {
@@ -24,7 +24,7 @@ export interface DeltaStreamOptions {
   /** From deltaEndpoint(). No credentials are sent, as in the reference client. */
   readonly url: string
   readonly call: DeltaTarget
-  /** Cap on the UTF-8 bytes of text in all; then one note says that there is more. */
+  /** Cap on the UTF-8 bytes of text in all; then one note says that live output stops. 0: nothing is opened or sent. */
   readonly maxBytes: number
   readonly log: Logger
   /** The first text goes at once, the rest is gathered into at most so many messages; the last one at end() is extra. */
@@ -49,6 +49,7 @@ export function openDeltaStream(options: DeltaStreamOptions): DeltaStream {
   const { pingEveryMs = 20_000, reconnectAfterMs = 1_000, maxUnreadBytes = 256 * 1024 } = options
   const spacingMs = 1_000 / maxMessagesPerSecond
   const text = createDeltaText(options.maxBytes, options.maxPendingBytes ?? 1024 * 1024)
+  if (options.maxBytes === 0) text.drop() // switched off: not even the note is worth a connection
 
   let socket: WebSocket | null = null
   let connectionsLeft = 2
@@ -72,7 +73,8 @@ export function openDeltaStream(options: DeltaStreamOptions): DeltaStream {
         perMessageDeflate: false,
       })
     } catch {
-      // Only a URL that is none throws; a second attempt would as well.
+      // Only a URL that is none throws; a second attempt would as well. Its text quotes the URL and adds nothing.
+      log.debug({ code: 'ERR_INVALID_URL' }, 'delta socket failed')
       connectionsLeft = 0
       giveUp()
       return
@@ -185,7 +187,10 @@ export function openDeltaStream(options: DeltaStreamOptions): DeltaStream {
         clearTimeout(limit)
         if (timer !== null) clearTimeout(timer)
         if (text.droppedBytes > 0) {
-          log.debug({ fcall_id: call.fcall_id, messages, sentBytes, droppedBytes: text.droppedBytes }, 'deltas dropped')
+          log.debug(
+            { fcall_id: loggedId(call.fcall_id), messages, sentBytes, droppedBytes: text.droppedBytes },
+            'deltas dropped',
+          )
         }
         resolve()
       }

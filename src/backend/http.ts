@@ -4,7 +4,14 @@ import { Agent, fetch as undiciFetch } from 'undici'
 import type { BackendConfig } from '../config.js'
 import { type Credentials, callHeaders } from './credentials.js'
 import { BackendError, classifyBackendError, isAlreadyRequested } from './errors.js'
-import { CONFIRM_EXISTS, httpEndpoint, POST_RESULT, REQUEST_CONFIRMATION, type ToolCall } from './protocol.js'
+import {
+  type CallIdentity,
+  CONFIRM_EXISTS,
+  httpEndpoint,
+  loggedId,
+  POST_RESULT,
+  REQUEST_CONFIRMATION,
+} from './protocol.js'
 import { withTimeLimit } from './waiting.js'
 
 /** A tool as the backend registers it. */
@@ -30,9 +37,6 @@ interface PostedResult {
   readonly provenance: string
   readonly dollars: number
 }
-
-/** What names a call to the backend; kept on disk by the journal, so no more than is needed. */
-type CallIdentity = Pick<ToolCall, 'fcall_id' | 'fcall_untrusted_key' | 'connected_persona_id'>
 
 interface ConfirmationRequest {
   /** Settings key that the page links to, "" for none. */
@@ -93,6 +97,7 @@ export function createBackendApi(options: BackendApiOptions): BackendApi {
     signal: AbortSignal,
   ): Promise<void> {
     const secrets = call === null ? [] : [call.fcall_untrusted_key]
+    const fcallId = call === null ? undefined : loggedId(call.fcall_id)
     const startedMs = performance.now()
     try {
       await withTimeLimit(timeoutMs, signal, async limited => {
@@ -111,14 +116,14 @@ export function createBackendApi(options: BackendApiOptions): BackendApi {
           throw new BackendError('retry', 'the answer has no data')
         }
       })
-      log.debug({ mutation: field, fcall_id: call?.fcall_id, ms: elapsed(startedMs) }, 'backend mutation done')
+      log.debug({ mutation: field, fcall_id: fcallId, ms: elapsed(startedMs) }, 'backend mutation done')
     } catch (error) {
       const failure = classifyBackendError(error, secrets)
       if (failure.kind === 'auth') credentials.invalidate()
       log.debug(
         {
           mutation: field,
-          fcall_id: call?.fcall_id,
+          fcall_id: fcallId,
           ms: elapsed(startedMs),
           kind: failure.kind,
           status: failure.status,

@@ -119,20 +119,52 @@ const callSchema = z.object({
     .transform(confirmed => confirmed ?? null),
 })
 
+/** What names a call to the backend, and so all that is needed to answer it. */
+export type CallIdentity = Pick<ToolCall, 'fcall_id' | 'fcall_untrusted_key' | 'connected_persona_id'>
+
+/** A call of which no more could be read than who asks and whether a person has decided. */
+export type UnreadableCall = CallIdentity & Pick<ToolCall, 'confirmed_by_human'>
+
+/** The persona counts as absent, and a person's word as a no, where they are what cannot be read: nothing runs either way. */
+const unreadableCallSchema = z.object({
+  fcall_id: id,
+  fcall_untrusted_key: id,
+  connected_persona_id: z.string().nullable().catch(null),
+  confirmed_by_human: z.unknown().transform(word => (word === null || word === undefined ? null : word === true)),
+})
+
 export type ParsedCall =
   | { readonly ok: true; readonly call: ToolCall }
-  | { readonly ok: false; readonly reason: string; readonly fcallId: string | null }
+  | {
+      readonly ok: false
+      readonly reason: string
+      readonly fcallId: string | null
+      readonly unreadable: UnreadableCall | null
+    }
 
 /**
  * Reads one call. On failure `reason` names the fields and what was expected, never a value (one of them is the key);
- * `fcallId` is the call's id if that much could be read.
+ * `fcallId` is the call's id if that much could be read, `unreadable` what it takes to answer it if that could be.
  */
 export function parseToolCall(value: unknown): ParsedCall {
   const parsed = callSchema.safeParse(value)
   if (parsed.success) return { ok: true, call: parsed.data }
   const faults = parsed.error.issues.slice(0, 5).map(issue => `${issue.path.join('.') || 'call'}: ${issue.message}`)
   const known = z.object({ fcall_id: id }).safeParse(value)
-  return { ok: false, reason: faults.join('; '), fcallId: known.success ? known.data.fcall_id.slice(0, 200) : null }
+  const answerable = unreadableCallSchema.safeParse(value)
+  return {
+    ok: false,
+    reason: faults.join('; '),
+    fcallId: known.success ? loggedId(known.data.fcall_id) : null,
+    unreadable: answerable.success ? answerable.data : null,
+  }
+}
+
+const LOGGED_ID_CHARS = 200
+
+/** An id as it may stand in a log line: it comes from outside, and nothing bounds its length there. */
+export function loggedId(id: string): string {
+  return id.slice(0, LOGGED_ID_CHARS)
 }
 
 /** The part of BackendConfig that makes addresses. */

@@ -6,10 +6,16 @@ import { sleep as realSleep, type Sleep } from './waiting.js'
 /** docs/protocol.md, "Registering the tool". */
 const EVERY_MS = 120_000
 const AFTER_FAILURE_MS = 60_000
+const AFTER_FIRST_REFUSAL_MS = 1_000
+/** A success this young is not repeated for a subscription that we had paused ourselves. */
+const FRESH_MS = 60_000
 
 export interface Registration {
-  /** After each (re)subscription: registers at once, then keeps doing it. */
-  activate(): void
+  /**
+   * Begins the heartbeat, or lets it go on. `anew` (after a lost connection: the backend may be another one) registers at once;
+   * else nothing is sent earlier than the last success asks for, so that one who pauses often does not register often.
+   */
+  activate(anew: boolean): void
   /** No longer subscribed, and not on purpose: an unreachable worker must not look alive. Ends a request in flight. */
   deactivate(): void
 }
@@ -19,29 +25,53 @@ export interface RegistrationOptions {
   readonly tools: readonly RegisteredTool[]
   readonly audience: Audience
   readonly log: Logger
-  /** The key was refused (auth) or this client may never work (never, after which nothing is sent until activate()). */
+  /** The key was refused twice (auth), or this client may never work (never, after which nothing is sent until activate()). */
   readonly onRefused: (error: BackendError) => void
+  /** All tools are registered; told after each success. */
+  readonly onAccepted: () => void
   readonly sleep?: Sleep
+  /** Monotonic milliseconds. */
+  readonly now?: () => number
 }
 
 /**
  * The heartbeat: while it is active, each tool is confirmed to exist every 120 s, or 60 s after a failure. Keep it active while
- * subscribed or deliberately paused because full, since then the tool exists. Logs only when the result changes.
+ * subscribed or deliberately paused because full, since then the tool exists; and while the key is refused, since nothing
+ * else would notice that it works again. Logs only when the result changes.
  */
 export function createRegistration(options: RegistrationOptions): Registration {
-  const { api, tools, audience, log, onRefused, sleep = realSleep } = options
+  const { api, tools, audience, log, onRefused, onAccepted } = options
+  const { sleep = realSleep, now = () => performance.now() } = options
   let active: AbortController | null = null
   let lastResult: string | null = null
+  let lastSuccessMs = Number.NEGATIVE_INFINITY
+  /** In a row. */
+  let authFailures = 0
 
-  async function beat(signal: AbortSignal): Promise<void> {
+  async function beat(signal: AbortSignal, firstDelayMs: number): Promise<void> {
+    if (firstDelayMs > 0) await sleep(firstDelayMs, signal)
     while (!signal.aborted) {
       const error = await registerAll(signal)
       if (signal.aborted) return
       tell(error)
-      if (error?.kind === 'auth' || error?.kind === 'never') onRefused(error)
-      if (error?.kind === 'never') return
-      await sleep(error === null ? EVERY_MS : Math.max(AFTER_FAILURE_MS, error.retryAfterMs ?? 0), signal)
+      const delayMs = after(error)
+      if (delayMs === null) return
+      await sleep(delayMs, signal)
     }
+  }
+
+  /** Tells the owner; returns the time until the next attempt, null for none. */
+  function after(error: BackendError | null): number | null {
+    authFailures = error?.kind === 'auth' ? authFailures + 1 : 0
+    if (error === null) {
+      lastSuccessMs = now()
+      onAccepted()
+      return EVERY_MS
+    }
+    // A token may have been rotated: the HTTP side has thrown the cached one away.
+    if (authFailures === 1) return Math.max(AFTER_FIRST_REFUSAL_MS, error.retryAfterMs ?? 0)
+    if (error.kind === 'auth' || error.kind === 'never') onRefused(error)
+    return error.kind === 'never' ? null : Math.max(AFTER_FAILURE_MS, error.retryAfterMs ?? 0)
   }
 
   /** One tool's failure does not keep the others from being registered; the first error is the result. */
@@ -68,10 +98,14 @@ export function createRegistration(options: RegistrationOptions): Registration {
   }
 
   return {
-    activate() {
+    activate(anew) {
+      if (active !== null && !anew) return
       active?.abort()
       active = new AbortController()
-      void beat(active.signal)
+      const sinceMs = now() - lastSuccessMs
+      beat(active.signal, anew || sinceMs >= FRESH_MS ? 0 : EVERY_MS - sinceMs).catch((error: unknown) =>
+        log.error({ err: error }, 'the heartbeat failed'),
+      )
     },
     deactivate() {
       active?.abort()

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import WebSocket from 'ws'
 import type { Credentials } from './credentials.js'
 import { classifyBackendError, classifyBackendText, parseRetryAfter, textOfBody } from './errors.js'
-import { parseToolCall, type ToolCall, WAIT_FOR_CALL } from './protocol.js'
+import { parseToolCall, type ToolCall, type UnreadableCall, WAIT_FOR_CALL } from './protocol.js'
 import {
   type EndCause,
   endByBackendError,
@@ -55,8 +55,11 @@ export interface SessionOptions {
   onSubscribed(): void
   /** Must not wait. Calls may still come after a stop was asked for, until the backend has read it: they count. */
   onCall(call: ToolCall): void
-  /** Something came that is no call; `reason` names the fault and never quotes the key. The session lives on. */
-  onMalformed(reason: string, fcallId: string | null): void
+  /**
+   * Something came that is no call; `reason` names the fault and never quotes the key. `unreadable` is there if enough of it
+   * could be read to answer it. The session lives on.
+   */
+  onMalformed(reason: string, fcallId: string | null, unreadable: UnreadableCall | null): void
   readonly limits?: Partial<SessionLimits>
   /** Monotonic milliseconds. */
   readonly now?: () => number
@@ -182,7 +185,13 @@ function connected(
           clearTimeout(pongTimer)
           pongTimer = undefined
           // Here and not in the sink: after a stop the sink is gone, but a call that was on its way counts.
-          if (message.type === MessageType.Next) takeNext(message.payload)
+          if (message.type !== MessageType.Next) return
+          try {
+            takeNext(message.payload)
+          } catch (error) {
+            // Thrown into graphql-ws it would close the socket, and the call would come again to throw again.
+            log.error({ err: error }, 'taking a call failed')
+          }
         },
         closed: event => {
           const { code, reason } = event as { code: number; reason: string }
@@ -234,18 +243,13 @@ function connected(
       }
       lastRefusal = refused === null ? null : endByBackendError(refused)
       const value = (data as Record<string, unknown> | null | undefined)?.['cloudtool_wait_for_call']
-      try {
-        if (value === undefined || value === null) {
-          options.onMalformed(refused?.message ?? 'a message without a call', null)
-          return
-        }
-        const parsed = parseToolCall(value)
-        if (parsed.ok) options.onCall(parsed.call)
-        else options.onMalformed(parsed.reason, parsed.fcallId)
-      } catch (error) {
-        // Thrown into graphql-ws it would close the socket, and the call would come again to throw again.
-        log.error({ err: error }, 'taking a call failed')
+      if (value === undefined || value === null) {
+        options.onMalformed(refused?.message ?? 'a message without a call', null, null)
+        return
       }
+      const parsed = parseToolCall(value)
+      if (parsed.ok) options.onCall(parsed.call)
+      else options.onMalformed(parsed.reason, parsed.fcallId, parsed.unreadable)
     }
 
     function classifyMessages(errors: unknown) {

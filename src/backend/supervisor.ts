@@ -17,7 +17,8 @@ const HOUR = 60 * MINUTE
  */
 export type SupervisorState =
   | { readonly name: 'connecting' }
-  | { readonly name: 'subscribed' }
+  /** `resumed`: it was we who left the last subscription; else the backend may have forgotten us, or never knew us. */
+  | { readonly name: 'subscribed'; readonly resumed: boolean }
   /** The subscription is completed on our own wish. */
   | { readonly name: 'paused' }
   /** `why` auth: the key is refused, retried each minute. */
@@ -87,6 +88,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   let failures = { network: 0, directed: 0, auth: 0 }
   let notBeforeMs = now() + random() * firstConnectWithinMs
   let lastWaiting: SupervisorState | null = null
+  let leftByUs = false
   let outage: { readonly sinceMs: number; authTold: boolean } | null = null
   /** Aborted to make the loop look again at stopping, paused and forbidden. */
   let step = new AbortController()
@@ -124,13 +126,16 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   }
 
   function subscribed(): void {
-    setState({ name: 'subscribed' })
+    setState({ name: 'subscribed', resumed: leftByUs })
     if (outage !== null) log.info({ outageMs: Math.round(now() - outage.sinceMs) }, 'connection to the backend is back')
     outage = null
   }
 
   function ended(end: SessionEnd): void {
     if (end.stableMs >= STABLE_MS) failures = { network: 0, directed: 0, auth: 0 }
+    // Told to stop before it was subscribed, a session says nothing about the one before it.
+    if (end.kind !== 'stopped') leftByUs = false
+    else if (state.name === 'subscribed') leftByUs = true
     switch (end.kind) {
       case 'stopped':
         return

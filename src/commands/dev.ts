@@ -2,7 +2,7 @@ import type { BackendConfig } from '../config.js'
 import { runDemo, type StartWorker } from '../dev/demo.js'
 import { runDev } from '../dev/dev-server.js'
 import { createLog } from '../telemetry/log.js'
-import { readSetup } from './setup.js'
+import { readSetup, StartCancelled } from './setup.js'
 import { secretsOf, startWorker } from './start.js'
 
 /** Three sample calls through an embedded backend. Returns the exit code. */
@@ -10,14 +10,28 @@ export function demo(env: NodeJS.ProcessEnv): Promise<number> {
   return runDemo({ startWorker: workerFor(env), out: process.stdout, env })
 }
 
-/** Embedded backend and worker until Ctrl-C. Returns the exit code. */
-export function dev(env: NodeJS.ProcessEnv, port: number): Promise<number> {
-  const stop = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort())
-  return runDev({ startWorker: workerFor(env), out: process.stdout, env, port, signal: stop.signal })
+/** The port that `dev` was given cannot be had; the message is for a person. */
+export class PortUnavailable extends Error {
+  override readonly name = 'PortUnavailable'
 }
 
-function workerFor(env: NodeJS.ProcessEnv): StartWorker {
+/** Embedded backend and worker until Ctrl-C. Returns the exit code. Errors: PortUnavailable, and those of openTools. */
+export async function dev(env: NodeJS.ProcessEnv, port: number): Promise<number> {
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort())
+  try {
+    const { signal } = stop
+    return await runDev({ startWorker: workerFor(env, signal), out: process.stdout, env, port, signal })
+  } catch (error) {
+    if (error instanceof StartCancelled) return 0
+    const { syscall, code } = error as NodeJS.ErrnoException
+    if (syscall !== 'listen') throw error
+    const why = code === 'EADDRINUSE' ? 'another program uses it' : (code ?? 'unknown error')
+    throw new PortUnavailable(`dev cannot listen on port ${port} of 127.0.0.1: ${why}; give another --port, or none`)
+  }
+}
+
+function workerFor(env: NodeJS.ProcessEnv, signal?: AbortSignal): StartWorker {
   const setup = readSetup({ LOG_LEVEL: 'error', ...env }, { backend: false })
   return async (baseUrl, apiKey) => {
     const backend: BackendConfig = { baseUrl, endpoint: '/v1/graphql', credentials: { mode: 'key', apiKey } }
@@ -27,7 +41,7 @@ function workerFor(env: NodeJS.ProcessEnv): StartWorker {
       destination: 'stderr',
       secrets: secretsOf(backend),
     })
-    const { worker, tools } = await startWorker(setup, backend, log)
+    const { worker, tools } = await startWorker(setup, backend, log, signal === undefined ? {} : { signal })
     return {
       describe: tools.describe,
       stop: async () => {

@@ -1,5 +1,5 @@
 import { InterpreterError } from '../sandbox/interpreter.js'
-import { SandboxUnavailable } from '../sandbox/open.js'
+import { SandboxUnavailable, type TierAttempt } from '../sandbox/open.js'
 import { createLog } from '../telemetry/log.js'
 import { openTools, readSetup } from './setup.js'
 
@@ -12,10 +12,7 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
   try {
     const tools = await openTools(setup, createLog({ level: 'silent', pretty: false, destination: 'stderr' }))
     const { facts } = tools.pool
-    for (const attempt of tools.attempts.filter(one => !one.ok)) {
-      out(`tier ${attempt.tier}: not available: ${attempt.message}`)
-      if (attempt.remedy !== undefined) out(`  to get it: ${attempt.remedy}`)
-    }
+    tellFailed(tools.attempts, out)
     out(`tier ${facts.tier}: in use, escape self-test passed`)
     for (const layer of facts.layers) {
       out(`  ${layer.inForce ? '✓' : '✗'} ${layer.name}${layer.why === undefined ? '' : ` (${layer.why})`}`)
@@ -24,8 +21,13 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
     const installed = Object.entries(facts.installed).map(([name, version]) => `${name} ${version}`.trim())
     out(`preloaded: ${installed.join(', ') || 'nothing'}`)
     if (facts.missing.length > 0) out(`  not preloaded, not installed or broken: ${facts.missing.join(', ')}`)
+    const { notShown = [] } = facts
+    if (notShown.length > 0) out(`  on its path, but not shown to sandboxes: ${notShown.join(', ')}`)
     const { slots, memoryBytes } = setup.config.sandbox
     out(`slots: ${slots} calls at once, ${memoryBytes / 1024 ** 2} MiB each`)
+    out(
+      'memory: held by a watch that looks every 20 ms, not by a cgroup: a call can exceed its limit between two looks',
+    )
     await tools.pool.close()
     return 0
   } catch (error) {
@@ -34,11 +36,15 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
       return EXIT_UNAVAILABLE
     }
     if (!(error instanceof SandboxUnavailable)) throw error
-    for (const attempt of error.attempts) {
-      out(`tier ${attempt.tier}: not available: ${attempt.message}`)
-      if (attempt.remedy !== undefined) out(`  to get it: ${attempt.remedy}`)
-    }
+    tellFailed(error.attempts, out)
     out('no sandbox can be had: the worker would not start')
     return EXIT_UNAVAILABLE
+  }
+}
+
+function tellFailed(attempts: readonly TierAttempt[], out: (line: string) => void): void {
+  for (const attempt of attempts.filter(one => !one.ok)) {
+    out(`tier ${attempt.tier}: not available: ${attempt.message}`)
+    if (attempt.remedy !== undefined) out(`  to get it: ${attempt.remedy}`)
   }
 }

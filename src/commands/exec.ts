@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline'
 import pLimit from 'p-limit'
 import type { Outcome } from '../outcome.js'
 import { createLog } from '../telemetry/log.js'
+import { linesBelow } from '../tool/make-outcome.js'
 import type { Invocation } from '../tool/tool.js'
 import { readScript } from './read-script.js'
 import { openTools, readSetup, type Setup, type Toolset } from './setup.js'
@@ -77,7 +78,7 @@ export async function execLines(env: NodeJS.ProcessEnv): Promise<number> {
     const { id, args } = splitRequest(line)
     const answer = limit(async () => {
       const outcome = await runArguments(args, setup, tools, ending.signal, () => {}).catch((error: unknown) =>
-        tools.outcomes.broken(`the worker failed: ${error instanceof Error ? error.message : String(error)}`),
+        tools.outcomes.broken(`the worker failed: ${error instanceof Error ? error.message : String(error)}`, true),
       )
       process.stdout.write(`${JSON.stringify({ id, ...outcome })}\n`)
     }).finally(() => running.delete(answer))
@@ -172,10 +173,11 @@ function show(outcome: Outcome, streamed: string): void {
   else if (!stdout.truncated) process.stdout.write(stdout.text.slice(streamed.length))
   if (value !== null) process.stdout.write(`${value}\n`)
   if (stderr.text !== '') process.stderr.write(stderr.text)
-  const notes = outcome.content.split('\n').filter(line => /^\[.*\]$/.test(line) && !stdout.text.includes(line))
-  const shown = outcome.status === 'completed' ? notes.filter(line => line !== '[no output]') : notes
-  if (outcome.status === 'rejected') process.stderr.write(`${outcome.content}\n`)
-  else if (shown.length > 0) process.stderr.write(`${shown.join('\n')}\n`)
+  const lines = linesBelow(outcome)
+  const shown = outcome.status === 'completed' ? lines.filter(line => line !== '[no output]') : lines
+  if (shown.length === 0) return
+  const onNewLine = stderr.text === '' || stderr.text.endsWith('\n') ? '' : '\n'
+  process.stderr.write(`${onNewLine}${shown.join('\n')}\n`)
 }
 
 function exitCode(outcome: Outcome): number {

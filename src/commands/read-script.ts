@@ -2,10 +2,15 @@ import { createReadStream } from 'node:fs'
 
 export type Script = { readonly ok: true; readonly code: string } | { readonly ok: false; readonly problem: string }
 
+/** The file cannot be read; the message is the system's own. */
+export class ScriptUnreadable extends Error {
+  override readonly name = 'ScriptUnreadable'
+}
+
 /**
  * Reads a script from a file, or from standard input for "-". No more than `maxBytes` are kept, whatever is piped in: what is
- * larger, or is no UTF-8, is a problem to be told. Rejects with the system's error for a file that cannot be read, and with
- * the signal's reason when that aborts.
+ * larger, or is no UTF-8, is a problem to be told. Rejects with ScriptUnreadable for a file that cannot be read, and with the
+ * signal's reason when that aborts.
  */
 export async function readScript(file: string, maxBytes: number, signal: AbortSignal): Promise<Script> {
   const input = file === '-' ? process.stdin : createReadStream(file)
@@ -23,6 +28,9 @@ export async function readScript(file: string, maxBytes: number, signal: AbortSi
         return { ok: false, problem: `the script is larger than ${maxBytes} bytes (ARGUMENTS_MAX_BYTES)` }
       }
     }
+  } catch (error) {
+    if (signal.aborted || !(error instanceof Error)) throw error
+    throw new ScriptUnreadable(error.message, { cause: error })
   } finally {
     signal.removeEventListener('abort', stop)
   }

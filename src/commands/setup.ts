@@ -5,7 +5,7 @@ import { type HostFacts, readHostFacts } from '../host.js'
 import type { Outcome } from '../outcome.js'
 import { openSandbox, type TierAttempt } from '../sandbox/open.js'
 import type { Pool } from '../sandbox/pool.js'
-import { busy, notRun, outcomeWithoutRun, rejected } from '../tool/outcome-without-run.js'
+import { broken, busy, notRun, outcomeWithoutRun, rejected } from '../tool/outcome-without-run.js'
 import type { OutcomeContext } from '../tool/provenance.js'
 import { createPythonExecute } from '../tool/python-execute.js'
 import { readVersion } from '../version.js'
@@ -30,17 +30,31 @@ export interface Toolset {
     rejected(message: string): Outcome
     busy(): Outcome
     notRun(status: 'cancelled' | 'interrupted', reason: string): Outcome
-    broken(reason: string): Outcome
+    /** `started`: the code may have run in part. */
+    broken(reason: string, started: boolean): Outcome
     needsConfirmation(code: string): Outcome
   }
   /** One line for a person. */
   describe(): string
 }
 
+/** The process was told to stop before it was up. Nothing is left behind. */
+export class StartCancelled extends Error {
+  override readonly name = 'StartCancelled'
+}
+
+export interface OpenToolsOptions {
+  /** Sandboxes can be had or not, after they were up. */
+  readonly onHealth?: (healthy: boolean, reason: string) => void
+  /** Aborted meanwhile, the sandbox is closed as soon as it is up, since its start has no way out, and StartCancelled is thrown. */
+  readonly signal?: AbortSignal
+}
+
+/** Errors: SandboxUnavailable, InterpreterError, StartCancelled. */
 export async function openTools(
   { config, host }: Setup,
   log: Logger,
-  onHealth?: (healthy: boolean, reason: string) => void,
+  { onHealth, signal }: OpenToolsOptions = {},
 ): Promise<Toolset> {
   const { pool, attempts } = await openSandbox({
     config: config.sandbox,
@@ -50,6 +64,10 @@ export async function openTools(
     log,
     ...(onHealth === undefined ? {} : { onHealth }),
   })
+  if (signal?.aborted === true) {
+    await pool.close()
+    throw new StartCancelled('told to stop before the sandbox was up')
+  }
   const { facts } = pool
   for (const attempt of attempts.filter(one => !one.ok)) {
     log.warn({ ...attempt }, 'a better sandbox tier can not be had here')
@@ -74,8 +92,7 @@ export async function openTools(
       rejected: message => rejected(context, message),
       busy: () => busy(context),
       notRun: (status, reason) => notRun(context, status, reason),
-      broken: reason =>
-        outcomeWithoutRun(context, 'interrupted', `[interrupted: ${reason}; the code may have run in part]`),
+      broken: (reason, started) => broken(context, reason, started),
       needsConfirmation: code =>
         outcomeWithoutRun(context, 'needs_confirmation', '[not run: a person has to confirm this code first]', {
           code,

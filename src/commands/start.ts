@@ -3,7 +3,7 @@ import type { BackendConfig, Config } from '../config.js'
 import { createLog } from '../telemetry/log.js'
 import { readVersion } from '../version.js'
 import { Worker } from '../worker.js'
-import { openTools, readSetup, type Setup, type Toolset } from './setup.js'
+import { openTools, readSetup, type Setup, StartCancelled, type Toolset } from './setup.js'
 
 const EXIT_FORBIDDEN = 77
 const EXIT_UNANSWERED = 1
@@ -18,6 +18,7 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   const log = createLog({ level: config.logLevel, pretty: process.stdout.isTTY === true, secrets: secretsOf(backend) })
   log.info({ version: readVersion(), service: config.serviceName, backend: backend.baseUrl }, 'worker is starting')
   for (const warning of config.warnings) log.warn({ warning }, 'configuration warning')
+  log.warn('answers are kept in memory only: kill -9 loses what is in flight')
 
   let end: (how: { code: number; reason: string }) => void = () => {}
   const ended = new Promise<{ code: number; reason: string }>(resolve => {
@@ -30,19 +31,34 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   process.on('uncaughtException', fatal)
   process.on('unhandledRejection', fatal)
   let running: Worker | null = null
+  const cancelStart = new AbortController()
   let signals = 0
   const onSignal = (signal: NodeJS.Signals) => {
     signals++
     log.info({ signal, times: signals }, 'signal received')
-    if (signals === 1) end({ code: 0, reason: signal })
-    else if (signals === 2) running?.interruptAll('the worker was told to stop at once')
+    if (signals === 1) {
+      end({ code: 0, reason: signal })
+      cancelStart.abort()
+    } else if (signals === 2 && running !== null) running.interruptAll('the worker was told to stop at once')
     else process.exit(128 + constants.signals[signal])
   }
   // Before the sandbox is up: a signal that comes meanwhile must not leave half of it behind.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
-  const { worker, tools } = await startWorker(setup, backend, log, reason => {
-    if (config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
+  const started = await startWorker(setup, backend, log, {
+    signal: cancelStart.signal,
+    onForbidden: reason => {
+      if (config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
+    },
+  }).catch((error: unknown) => {
+    if (error instanceof StartCancelled) return null
+    throw error
   })
+  if (started === null) {
+    const { code, reason } = await ended
+    log.info({ answered: true, reason }, 'worker has stopped')
+    return code
+  }
+  const { worker, tools } = started
   running = worker
 
   const { code, reason } = await ended
@@ -52,17 +68,23 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   return code !== 0 ? code : answered ? 0 : EXIT_UNANSWERED
 }
 
-/** A worker against the given backend, with its sandbox up. */
+/** A worker against the given backend, with its sandbox up. Errors: those of openTools. */
 export async function startWorker(
   setup: Setup,
   backend: BackendConfig,
   log: ReturnType<typeof createLog>,
-  onForbidden?: (reason: string) => void,
+  options: { readonly signal?: AbortSignal; readonly onForbidden?: (reason: string) => void } = {},
 ): Promise<{ worker: Worker; tools: Toolset }> {
+  const { signal, onForbidden } = options
   let worker: Worker | null = null
-  const tools = await openTools(setup, log, (healthy, reason) =>
-    worker?.setImpaired('sandbox', healthy ? null : reason),
-  )
+  let ill: string | null = null
+  const tools = await openTools(setup, log, {
+    onHealth: (healthy, reason) => {
+      ill = healthy ? null : reason
+      worker?.setImpaired('sandbox', ill)
+    },
+    ...(signal === undefined ? {} : { signal }),
+  })
   worker = new Worker({
     config: { ...setup.config, backend },
     backend,
@@ -71,6 +93,7 @@ export async function startWorker(
     log,
     ...(onForbidden === undefined ? {} : { onForbidden }),
   })
+  worker.setImpaired('sandbox', ill) // which it may have become before there was a worker to tell
   return { worker, tools }
 }
 

@@ -53,6 +53,11 @@ export function relatedLimits(
       right: `give at most SANDBOX_WORKSPACE_MB, which is ${workspaceBytes / MIB}`,
     })
   }
+  // The code becomes a file in the workspace; the default always fits, as a file may have 1 MiB at least.
+  if (values.ARGUMENTS_MAX_BYTES > fileBytes) {
+    const right = `give at most SANDBOX_FILE_MB, which is ${fileBytes} bytes: the code is run from a file`
+    faults.push({ variable: 'ARGUMENTS_MAX_BYTES', right })
+  }
   if (workspaceBytes > memoryBytes) {
     warnings.push(
       `the workspace (${workspaceBytes / MIB} MiB) is larger than the memory limit (SANDBOX_MEMORY_MB=${memoryBytes / MIB}), ` +

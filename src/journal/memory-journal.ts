@@ -9,7 +9,7 @@ type Entry =
 
 /**
  * A journal that lasts as long as the process. Calls on which nothing is being done are forgotten, the oldest first, beyond
- * 2 000 or 64 MiB; one that is being worked on or posted never is, as its next delivery would run it again.
+ * 2 000 or 64 MiB of UTF-8; one that is being worked on or posted never is, as its next delivery would run it again.
  */
 export class MemoryJournal implements Journal {
   readonly #entries = new Map<string, Entry>()
@@ -47,7 +47,7 @@ export class MemoryJournal implements Journal {
     const entry = this.#entries.get(key)
     if (entry?.state !== 'posting') return
     this.#entries.set(key, { state: 'settled', answer: entry.answer })
-    this.#rest(key, entry.answer.content.length + entry.answer.provenance.length)
+    this.#rest(key, Buffer.byteLength(entry.answer.content) + Buffer.byteLength(entry.answer.provenance))
   }
 
   released(key: string): void {

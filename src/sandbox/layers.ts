@@ -1,8 +1,50 @@
 import type { Layer, TierName } from '../outcome.js'
 import type { Up } from './template.js'
 
-/** What each tier puts between the code and the machine, as far as it is in force here. */
-export function layersOf(tier: TierName, up: Up): Layer[] {
+/** The layers that a test can leave out, by the names that the Python side has for them. */
+export type LayerSwitch =
+  | 'user'
+  | 'pid'
+  | 'mount'
+  | 'net'
+  | 'ipc'
+  | 'uts'
+  | 'landlock'
+  | 'seccomp'
+  | 'uid'
+  | 'rlimits'
+  | 'watch'
+
+/** What goes with a switch, by the names that people read. */
+function switched(layer: LayerSwitch): string[] {
+  switch (layer) {
+    case 'mount':
+      return ['mount namespace', 'root of its own', '/proc of its own']
+    case 'pid':
+      return ['pid namespace', '/proc of its own']
+    case 'user':
+    case 'net':
+    case 'ipc':
+    case 'uts':
+      return [`${layer} namespace`]
+    case 'landlock':
+    case 'seccomp':
+    case 'uid':
+    case 'rlimits':
+    case 'watch':
+      return [layer]
+  }
+}
+
+/** What each tier puts between the code and the machine, as far as it is in force here. `off`: what a test has left out. */
+export function layersOf(tier: TierName, up: Up, off: readonly LayerSwitch[] = []): Layer[] {
+  const names = off.flatMap(switched)
+  return layersInForce(tier, up).map(layer =>
+    names.includes(layer.name) ? { name: layer.name, inForce: false, why: 'switched off' } : layer,
+  )
+}
+
+function layersInForce(tier: TierName, up: Up): Layer[] {
   const landlock: Layer =
     up.landlock_abi === 0
       ? {

@@ -36,6 +36,7 @@ export class Machinery {
   #nextSandbox = 1
   #nextZygote = 1
   #down = false
+  readonly #gone = new AbortController()
   #preloaded: Preloaded = { installed: {}, missing: {}, importMs: 0 }
 
   private constructor(options: MachineryOptions, template: Template) {
@@ -65,6 +66,11 @@ export class Machinery {
     return this.#options.preload.length > 0 ? ['lean', 'data'] : ['lean']
   }
 
+  /** Whether sandboxes work in folders of the host, which somebody has to remove. */
+  get #hasFolders(): boolean {
+    return this.#options.tier === 'landlock' || (this.#options.layersOff?.includes('mount') ?? false)
+  }
+
   get isDown(): boolean {
     return this.#down
   }
@@ -90,7 +96,7 @@ export class Machinery {
       onGone: () => {
         this.#template.listener.forget(token)
         this.#sandboxes.delete(id)
-        if (this.#options.tier === 'landlock') this.#template.channel.sendJson({ op: 'clean', sandbox: id })
+        if (this.#hasFolders) this.#template.channel.sendJson({ op: 'clean', sandbox: id })
       },
     })
     if (zygote === undefined || this.#down) {
@@ -110,6 +116,7 @@ export class Machinery {
   /** Ends everything; resolves when the processes and their folder are gone. */
   async close(): Promise<void> {
     this.#down = true
+    this.#gone.abort()
     this.#failAll('the worker is stopping')
     for (const zygote of this.#zygotes.values()) zygote.end('closing')
     await this.#template.stop()
@@ -125,7 +132,13 @@ export class Machinery {
         onEnd: (reason: string) => this.#zygoteEnded(kind, zygote, reason),
       }
       const preload = kind === 'data' ? this.#options.preload : []
-      const zygote: Zygote = await Zygote.start(this.#template, preload, () => this.#nextZygote++, handlers)
+      const zygote: Zygote = await Zygote.start(
+        this.#template,
+        preload,
+        () => this.#nextZygote++,
+        handlers,
+        this.#gone.signal,
+      )
       if (this.#down) {
         zygote.end('closing')
         return
@@ -183,6 +196,7 @@ export class Machinery {
   #fall(reason: string): void {
     if (this.#down) return
     this.#down = true
+    this.#gone.abort()
     this.#options.log.error({ reason, stderr: this.#template.lastWords() }, 'sandbox machinery is down')
     this.#template.kill()
     for (const zygote of this.#zygotes.values()) zygote.end(reason)

@@ -51,6 +51,9 @@ export const RunEnd = z.object({
   /** A limit whose error the code met and did not end by. */
   hint: z.enum(['file_size', 'open_files', 'processes']).nullable(),
   run_ms: z.number(),
+  /** What the watch saw of the whole tree; what it could miss is in the other counts. */
+  cpu_seen_ms: z.number(),
+  /** Orphans and what was killed, as the warden waited for them. */
   cpu_ms: z.number(),
   peak_bytes: z.number(),
   baseline_bytes: z.number(),

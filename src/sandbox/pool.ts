@@ -9,6 +9,8 @@ import type { RunOrder, RunResult, Sandbox } from './sandbox.js'
 import { Supply } from './supply.js'
 import { type Verdict, verdict } from './verdict.js'
 
+const VALUE_MOST_CHARS = 51_000
+
 export interface RunRequest {
   readonly code: string
   readonly wallMs: number
@@ -129,7 +131,7 @@ export class Pool {
       ...named,
       stdout: stdout.finish(end?.stdout_total ?? null),
       stderr: stderr.finish(end?.stderr_total ?? null),
-      value: result?.value == null ? null : visible(result.value),
+      value: result?.value == null ? null : bounded(visible(result.value)),
       files: (end?.files ?? []).map(file => ({ ...file, mime: mimeOf(file.path) })),
       notes: more > 0 ? [`files: ${more} more not listed`] : [],
       reason,
@@ -137,12 +139,17 @@ export class Pool {
       usage: {
         start_ms: result === null ? 0 : round(startMs),
         run_ms: end?.run_ms ?? 0,
-        cpu_ms: (end?.cpu_ms ?? 0) + (exit?.cpu_ms ?? 0),
+        cpu_ms: Math.max((end?.cpu_ms ?? 0) + (exit?.cpu_ms ?? 0), end?.cpu_seen_ms ?? 0),
         // The zygote's pages, which every guest shares, are nobody's use.
         max_rss_bytes: Math.max(end?.peak_bytes ?? 0, (exit?.max_rss_bytes ?? 0) - (end?.baseline_bytes ?? 0), 0),
       },
     }
   }
+}
+
+/** The guest cuts its own value; one that was forged ends here. */
+function bounded(value: string): string {
+  return value.length <= VALUE_MOST_CHARS ? value : `${value.slice(0, VALUE_MOST_CHARS)}…`.toWellFormed()
 }
 
 function phrase(reason: unknown): string {

@@ -84,12 +84,13 @@ export class Zygote {
     preload: readonly string[],
     nextId: () => number,
     handlers: ZygoteHandlers,
+    templateGone: AbortSignal,
   ): Promise<Zygote> {
     const unfit: Record<string, string> = {}
     for (;;) {
       const id = nextId()
       const wanted = preload.filter(name => !(name in unfit))
-      const result = await launch(template, id, wanted)
+      const result = await launch(template, id, wanted, templateGone)
       if ('unfit' in result) {
         unfit[result.unfit] = 'starts threads when it is imported'
         continue
@@ -143,10 +144,20 @@ export class Zygote {
 
 type Launched = { readonly channel: Channel; readonly preloaded: Preloaded } | { readonly unfit: string }
 
-function launch(template: Template, id: number, preload: readonly string[]): Promise<Launched> {
+function launch(
+  template: Template,
+  id: number,
+  preload: readonly string[],
+  templateGone: AbortSignal,
+): Promise<Launched> {
   return new Promise((resolve, reject) => {
-    const fail = (reason: string) => {
+    const onGone = () => fail('the template has ended')
+    const settled = () => {
       clearTimeout(timer)
+      templateGone.removeEventListener('abort', onGone)
+    }
+    const fail = (reason: string) => {
+      settled()
       const words = template.lastWords()
       reject(new Error(words === '' ? reason : `${reason}: ${words}`))
     }
@@ -160,17 +171,19 @@ function launch(template: Template, id: number, preload: readonly string[]): Pro
           const event = ZygoteEvent.safeParse(parseJson(frame.payload))
           if (!event.success) return
           if (event.data.event === 'ready') {
-            clearTimeout(timer)
+            settled()
             const { installed, missing, import_ms: importMs } = event.data
             resolve({ channel, preloaded: { installed, missing, importMs } })
           } else if (event.data.event === 'unfit') {
-            clearTimeout(timer)
+            settled()
             resolve({ unfit: event.data.module })
           }
         },
         () => fail('the zygote ended before it was ready'),
       )
     })
+    if (templateGone.aborted) onGone()
+    templateGone.addEventListener('abort', onGone, { once: true })
     template.channel.sendJson({ op: 'zygote', zygote: id, token, preload })
   })
 }

@@ -1,3 +1,4 @@
+import { editDistance } from '../edit-distance.js'
 import { readJsonText } from './json-text.js'
 import { quote } from './readable-text.js'
 import type { JsonSchema } from './tool.js'
@@ -167,19 +168,6 @@ function unknownProblem(unknown: readonly string[], values: Values, schema: Json
 function isNear(given: string, name: string): boolean {
   if (given.length < 3 || given.length > 40) return false
   return name.startsWith(given) || given.startsWith(name) || given.endsWith(name) || editDistance(given, name) <= 2
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j += 1) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
 }
 
 function listed(names: readonly string[]): string {

@@ -36,7 +36,7 @@ export function makeOutcome(input: OutcomeInput): Outcome {
     exit_code: report.exitCode,
     signal: report.signal,
     limit: report.limit,
-    content: contentOf(stdout.text, value, stderr.text, bracketedLines(input, toolCalls)),
+    content: contentOf({ stdout, stderr, value }, bracketedLines(input, toolCalls)),
     parts: null,
     stdout,
     stderr,
@@ -58,12 +58,31 @@ export function makeOutcome(input: OutcomeInput): Outcome {
   }
 }
 
-/** stdout, the last expression's value, stderr under its heading, then what the model must know. Never empty. */
-function contentOf(stdout: string, value: string | null, stderr: string, lines: readonly string[]): string {
-  const hasText = [stdout, value ?? '', stderr].some(text => text.trim() !== '')
-  const sections = [stdout, value ?? '', stderr.trim() === '' ? '' : `--- stderr ---\n${stderr}`]
-  const bracketed = [...(hasText ? [] : ['no output']), ...lines].map(line => `[${line}]`)
-  return [...(hasText ? sections : []), ...bracketed]
+type Printed = Pick<Outcome, 'stdout' | 'stderr' | 'value'>
+
+/** What the code printed, then what the model must know. Never empty. */
+function contentOf(printed: Printed, lines: readonly string[]): string {
+  const text = printedText(printed)
+  return joined([text, ...[...(text === '' ? ['no output'] : []), ...lines].map(line => `[${line}]`)])
+}
+
+/** stdout, the last expression's value, stderr under its heading; "" where none of them shows anything. */
+function printedText({ stdout, stderr, value }: Printed): string {
+  if (![stdout.text, value ?? '', stderr.text].some(text => text.trim() !== '')) return ''
+  return joined([stdout.text, value ?? '', stderr.text.trim() === '' ? '' : `--- stderr ---\n${stderr.text}`])
+}
+
+/**
+ * The lines of `content` that are ours: all that follows what the code printed, and so also where the code printed lines that
+ * look the same.
+ */
+export function linesBelow(outcome: Printed & Pick<Outcome, 'content'>): string[] {
+  const below = outcome.content.slice(printedText(outcome).length).replace(/^\n/, '')
+  return below === '' ? [] : below.split('\n')
+}
+
+function joined(sections: readonly string[]): string {
+  return sections
     .filter(section => section !== '')
     .reduce((content, section) => (content === '' || content.endsWith('\n') ? content : `${content}\n`) + section, '')
 }

@@ -11,17 +11,19 @@ interface Details {
   readonly code?: string
   /** Milliseconds the call waited for a slot. */
   readonly queueMs?: number
+  /** Code may have run of which nothing is known; default false. */
+  readonly started?: boolean
 }
 
 /**
- * The outcome of a call of which nothing ran, and which therefore costs nothing. `content` is for the model and must
- * say what happened.
+ * The outcome of a call that has no report of a run, and which therefore costs nothing. `content` is for the model and
+ * must say what happened.
  */
 export function outcomeWithoutRun(
   context: OutcomeContext,
   status: Status,
   content: string,
-  { code, queueMs = 0 }: Details = {},
+  { code, queueMs = 0, started = false }: Details = {},
 ): Outcome {
   const usage: Usage = { queue_ms: queueMs, start_ms: 0, run_ms: 0, cpu_ms: 0, max_rss_bytes: 0 }
   return {
@@ -39,7 +41,7 @@ export function outcomeWithoutRun(
     usage,
     provenance: provenanceOf(context, {
       status,
-      started: false,
+      started,
       code: code ?? null,
       wallMs: null,
       usage,
@@ -75,6 +77,11 @@ export function notRun(
   details: Details = {},
 ): Outcome {
   return outcomeWithoutRun(context, status, `[${cutOff(status, reason, false)}]`, details)
+}
+
+/** The worker itself failed. `started`: the code may have run in part, and nothing is known of it. */
+export function broken(context: OutcomeContext, reason: string, started: boolean): Outcome {
+  return outcomeWithoutRun(context, 'interrupted', `[${cutOff('interrupted', reason, started)}]`, { started })
 }
 
 /** The reply that posts an outcome; parts, where there are any, follow the text. */

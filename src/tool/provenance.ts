@@ -54,7 +54,6 @@ export function provenanceOf({ config, facts, version, workerId }: OutcomeContex
       open_files: sandbox.openFiles,
       stdout_kept_bytes: sandbox.stdoutKeptBytes,
       stderr_kept_bytes: sandbox.stderrKeptBytes,
-      tool_calls: config.toolCallsMax,
     },
     usage: { ...run.usage },
     tool_calls: run.toolCalls.map(call => ({

@@ -6,7 +6,7 @@ import { answer, declined, notRun } from './outcome-without-run.js'
 import type { OutcomeContext } from './provenance.js'
 import { PYTHON_TOOL_NAME, type PythonArgs, pythonArgumentParser, pythonParameters } from './python-arguments.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool.js'
-import { planWall } from './wall-time.js'
+import { planWall, TOO_LATE } from './wall-time.js'
 
 export interface SandboxRunRequest {
   readonly code: string
@@ -44,8 +44,7 @@ export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonA
     if (early !== null) return early
     const { wallMs, notes } = planWall(args.timeout_seconds, remainingMs, config.sandbox)
     if (wallMs === null) {
-      const reason = "less than 1 s was left before the call's deadline"
-      return answer(notRun(options, 'interrupted', reason, { code: args.code, queueMs }))
+      return answer(notRun(options, 'interrupted', TOO_LATE, { code: args.code, queueMs }))
     }
     const ended = await run({ code: args.code, wallMs, signal, onStdout: text => invocation.stream(text) })
     const interrupted = ended.status === 'cancelled' && signal.reason instanceof Interruption

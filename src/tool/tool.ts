@@ -1,6 +1,6 @@
 import type { Outcome, Part } from '../outcome.js'
 
-/** A JSON schema in the strict subset of PROTOCOL.md. */
+/** A JSON schema in the strict subset of docs/protocol.md, "Strict schemas". */
 export type JsonSchema = { readonly [key: string]: unknown }
 
 /** The worker ends a call that nobody cancelled, or keeps it from starting. The message is a phrase for the model. */

@@ -2,7 +2,9 @@ import type { SandboxConfig } from '../config.js'
 import { seconds } from './quantities.js'
 
 /** Less than this is not worth starting: interpreter, imports and the answer need some of it. */
-const LEAST_MS = 1000
+export const LEAST_WALL_MS = 1_000
+/** Why code is not run then, as a phrase for the model. */
+export const TOO_LATE = `less than ${seconds(LEAST_WALL_MS)} was left before the call's deadline`
 
 export interface WallPlan {
   /** The wall time to run with; null: too little is left before the deadline, the code must not run. */
@@ -17,7 +19,7 @@ export function planWall(
   remainingMs: number,
   limits: Pick<SandboxConfig, 'wallMs' | 'wallMaxMs'>,
 ): WallPlan {
-  if (remainingMs < LEAST_MS) return { wallMs: null, notes: [] }
+  if (remainingMs < LEAST_WALL_MS) return { wallMs: null, notes: [] }
   const notes: string[] = []
   const askedMs = timeoutSeconds === null ? limits.wallMs : timeoutSeconds * 1000
   const allowedMs = Math.min(askedMs, limits.wallMaxMs)

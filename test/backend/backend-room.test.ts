@@ -49,7 +49,14 @@ function connect(backend: EmbeddedBackend, apiKey = backend.apiKey) {
   const credentials = createCredentials({ config, serviceName: TOOL.name })
   const api = createBackendApi({ config, credentials, log })
   const audience = { fgroupId: null, fuserId: null, shared: true }
-  const registration = createRegistration({ api, tools: [TOOL], audience, log, onRefused: () => {} })
+  const registration = createRegistration({
+    api,
+    tools: [TOOL],
+    audience,
+    log,
+    onRefused: () => {},
+    onAccepted: () => {},
+  })
   const calls: ToolCall[] = []
   const states: SupervisorState[] = []
   const supervisor = createSupervisor({
@@ -72,7 +79,7 @@ function connect(backend: EmbeddedBackend, apiKey = backend.apiKey) {
     log,
     onState: state => {
       states.push(state)
-      if (state.name === 'subscribed') registration.activate()
+      if (state.name === 'subscribed') registration.activate(true)
       else if (state.name !== 'paused') registration.deactivate()
     },
     firstConnectWithinMs: 0,

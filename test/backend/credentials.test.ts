@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -69,6 +69,17 @@ describe('with a ticket', () => {
     expect(await credentials.initPayload(signal)).toMatchObject({ 'x-flexus-ws-ticket': 'first' })
     await writeFile(join(folder, 'ticket'), 'second\n')
     expect(await credentials.initPayload(signal)).toMatchObject({ 'x-flexus-ws-ticket': 'second' })
+  })
+})
+
+describe('a ticket file that is there and cannot be read', () => {
+  it('is an error: the configured ticket does not take its place', async () => {
+    const credentials = create({ mode: 'ticket', ticket: 'configured' })
+    await mkdir(join(folder, 'ticket'))
+    await expect(credentials.initPayload(signal)).rejects.toMatchObject({
+      kind: 'retry',
+      message: 'the file of the ticket cannot be read: EISDIR',
+    })
   })
 })
 

@@ -103,6 +103,16 @@ describe('a delta stream', () => {
     expect(headers.join('')).not.toMatch(/authorization|flexus/i)
   })
 
+  it('with a cap of 0 opens nothing and sends nothing, not even the note', async () => {
+    const server = await serve(nothing)
+    const stream = open(server.url, { maxBytes: 0 })
+    stream.push('hello')
+    await stream.end()
+    await pause(30)
+    expect(server.connections).toBe(0)
+    expect(stream.stats).toEqual({ messages: 0, sentBytes: 0, droppedBytes: 5 })
+  })
+
   it('stops at its cap with one note', async () => {
     const server = await serve(nothing)
     const stream = open(server.url, { maxBytes: 10 })

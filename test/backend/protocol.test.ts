@@ -44,11 +44,28 @@ describe('a call', () => {
   ])('with a wrong %s (%j) is refused, naming the field and not the key', (field, value) => {
     const parsed = parseToolCall({ ...sampleCall(), [field]: value })
     expect(parsed).toMatchObject({ ok: false, reason: expect.stringContaining(field) })
-    expect(JSON.stringify(parsed)).not.toContain(UNTRUSTED_KEY)
+    expect(parsed.ok ? '' : parsed.reason).not.toContain(UNTRUSTED_KEY)
   })
 
-  it('that is refused still gives its id if that can be read', () => {
-    expect(parseToolCall({ fcall_id: 'c9' })).toMatchObject({ ok: false, fcallId: 'c9' })
+  it('that is refused still gives its id if that can be read, bounded', () => {
+    expect(parseToolCall({ fcall_id: 'c9' })).toMatchObject({ ok: false, fcallId: 'c9', unreadable: null })
+    expect(parseToolCall({ fcall_id: 'c'.repeat(5_000) })).toMatchObject({ fcallId: 'c'.repeat(200) })
+  })
+
+  it.each([
+    [{ fcall_ftm_alt: 'x' }, { connected_persona_id: null, confirmed_by_human: null }],
+    [{ fcall_ftm_alt: 'x', connected_persona_id: 'p1' }, { connected_persona_id: 'p1' }],
+    [{ connected_persona_id: 7 }, { connected_persona_id: null }],
+    [{ confirmed_by_human: 'yes' }, { confirmed_by_human: false }],
+  ])('that is refused gives what it takes to answer it: %j', (changes, expected) => {
+    expect(parseToolCall({ ...sampleCall(), ...changes })).toMatchObject({
+      ok: false,
+      unreadable: { fcall_id: 'c1', fcall_untrusted_key: UNTRUSTED_KEY, ...expected },
+    })
+  })
+
+  it.each(['fcall_id', 'fcall_untrusted_key'])('that is refused without a readable %s cannot be answered', field => {
+    expect(parseToolCall({ ...sampleCall(), [field]: 7 })).toMatchObject({ ok: false, unreadable: null })
   })
 
   it.each([null, 'text', 5, [], {}])('that is %j is refused without an id', value => {

@@ -15,6 +15,7 @@ function setUp(failures: (BackendError | null)[], beats: number, toolNames = ['t
   const registered: string[] = []
   const refused: BackendError[] = []
   let requests = 0
+  let accepted = 0
   const registration = createRegistration({
     api: {
       confirmExists: async tool => {
@@ -28,10 +29,22 @@ function setUp(failures: (BackendError | null)[], beats: number, toolNames = ['t
     audience: { fgroupId: null, fuserId: null, shared: true },
     log: captured.log,
     onRefused: error => refused.push(error),
+    onAccepted: () => {
+      accepted += 1
+    },
     sleep: time.sleep,
+    now: time.now,
   })
   active = registration
-  return { registration, time, registered, refused, requests: () => requests, messages: captured.messages }
+  return {
+    registration,
+    time,
+    registered,
+    refused,
+    requests: () => requests,
+    accepted: () => accepted,
+    messages: captured.messages,
+  }
 }
 
 const down = classifyBackendText('500: down')
@@ -39,7 +52,7 @@ const down = classifyBackendText('500: down')
 describe('registration', () => {
   it('happens at once and then every 120 s', async () => {
     const run = setUp([], 3)
-    run.registration.activate()
+    run.registration.activate(true)
     await until(() => run.time.slept.length === 4)
     expect(run.registered).toHaveLength(4)
     expect(run.time.slept).toEqual([120_000, 120_000, 120_000, 120_000])
@@ -47,29 +60,52 @@ describe('registration', () => {
 
   it('comes again 60 s after a failure', async () => {
     const run = setUp([down, null], 1)
-    run.registration.activate()
+    run.registration.activate(true)
     await until(() => run.time.slept.length === 2)
     expect(run.time.slept).toEqual([60_000, 120_000])
   })
 
   it('is logged when its result changes, not each time', async () => {
     const run = setUp([null, null, down, down, null, null], 5)
-    run.registration.activate()
+    run.registration.activate(true)
     await until(() => run.time.slept.length === 6)
     expect(run.messages()).toEqual(['tools registered', 'tools could not be registered', 'tools registered'])
   })
 
-  it('starts anew with each activation', async () => {
+  it('starts anew with each activation that follows a lost connection', async () => {
     const run = setUp([], 0)
-    run.registration.activate()
+    run.registration.activate(true)
     await until(() => run.registered.length === 1)
-    run.registration.activate()
+    run.registration.activate(true)
     await until(() => run.registered.length === 2)
+  })
+
+  it('goes on when it is activated after a pause of our own, and keeps its interval', async () => {
+    const run = setUp([], 0)
+    run.registration.activate(true)
+    await until(() => run.time.slept.length === 1)
+    run.registration.deactivate()
+    run.time.nowMs += 50_000
+    run.registration.activate(false)
+    run.registration.activate(false)
+    await until(() => run.time.slept.length === 2)
+    expect(run.requests()).toBe(1)
+    expect(run.time.slept).toEqual([120_000, 70_000])
+  })
+
+  it('comes at once after a pause of our own if the last success is 60 s old, or there was none', async () => {
+    const run = setUp([], 0)
+    run.registration.activate(false)
+    await until(() => run.time.slept.length === 1)
+    run.registration.deactivate()
+    run.time.nowMs += 60_000
+    run.registration.activate(false)
+    await until(() => run.requests() === 2)
   })
 
   it('ends with deactivation', async () => {
     const run = setUp([], 0)
-    run.registration.activate()
+    run.registration.activate(true)
     await until(() => run.time.slept.length === 1)
     run.registration.deactivate()
     await new Promise(resolve => setTimeout(resolve, 20))
@@ -78,22 +114,34 @@ describe('registration', () => {
 
   it('of one tool does not fail because of another', async () => {
     const run = setUp([down, null], 0, ['a', 'b'])
-    run.registration.activate()
+    run.registration.activate(true)
     await until(() => run.time.slept.length === 1)
     expect(run.registered).toEqual(['b'])
     expect(run.time.slept).toEqual([60_000])
   })
 
-  it('tells its owner that the key is refused, and goes on', async () => {
-    const run = setUp([classifyBackendText('403: no')], 1)
-    run.registration.activate()
+  it('refused once for its key tries again soon, as a token may have been rotated, and tells nobody', async () => {
+    const run = setUp([classifyBackendText('403: no'), null], 1)
+    run.registration.activate(true)
     await until(() => run.time.slept.length === 2)
-    expect(run.refused).toMatchObject([{ kind: 'auth' }])
+    expect(run.time.slept).toEqual([1_000, 120_000])
+    expect(run.refused).toEqual([])
+    expect(run.accepted()).toBe(1)
+  })
+
+  it('refused twice for its key tells its owner and tries each minute, until it tells that it works again', async () => {
+    const refusal = classifyBackendText('403: no')
+    const run = setUp([refusal, refusal, refusal, null], 3)
+    run.registration.activate(true)
+    await until(() => run.time.slept.length === 4)
+    expect(run.refused).toMatchObject([{ kind: 'auth' }, { kind: 'auth' }])
+    expect(run.time.slept).toEqual([1_000, 60_000, 60_000, 120_000])
+    expect(run.accepted()).toBe(1)
   })
 
   it('tells its owner of a 460, and sends nothing more', async () => {
     const run = setUp([classifyBackendText('460: no')], 9)
-    run.registration.activate()
+    run.registration.activate(true)
     await until(() => run.refused.length === 1)
     expect(run.refused).toMatchObject([{ kind: 'never' }])
     expect(run.requests()).toBe(1)

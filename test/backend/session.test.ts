@@ -162,6 +162,16 @@ describe('what is no call', () => {
     expect(JSON.stringify(session.malformed)).not.toContain(UNTRUSTED_KEY)
   })
 
+  it('a call that can be answered is handed over with what that takes', async () => {
+    const unreadable: unknown[] = []
+    const server = await serve(
+      acknowledging((id, socket) => sendNext(socket, id, { data: { cloudtool_wait_for_call: withoutThread } })),
+    )
+    start(server.url, { onMalformed: (_reason, _fcallId, call) => unreadable.push(call) })
+    await until(() => unreadable.length === 1)
+    expect(unreadable[0]).toMatchObject({ fcall_id: 'c1', fcall_untrusted_key: UNTRUSTED_KEY })
+  })
+
   it('a handler that throws does not end the session', async () => {
     const seen: string[] = []
     const server = await serve(

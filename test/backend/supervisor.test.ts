@@ -128,7 +128,7 @@ describe('an outage', () => {
       { name: 'connecting' },
       { name: 'waiting', why: 'network', delayMs: 1_000, reason: 'network: ECONNREFUSED' },
       { name: 'connecting' },
-      { name: 'subscribed' },
+      { name: 'subscribed', resumed: false },
     ])
   })
 })
@@ -165,6 +165,16 @@ describe('pause and stop', () => {
     await until(() => run.supervisor.state.name === 'subscribed')
     expect(run.names()).toEqual(['connecting', 'subscribed', 'paused', 'connecting', 'subscribed'])
     expect(run.messages(30, 40, 50)).toEqual([])
+  })
+
+  it('says of each subscription whether the one before it was left by us', async () => {
+    const run = supervise([{ ...REFUSED, stableMs: 100_000 }])
+    await until(() => run.sessions() === 2 && run.supervisor.state.name === 'subscribed')
+    run.supervisor.pause()
+    run.supervisor.resume() // at once, so that "paused" is never told
+    await until(() => run.sessions() === 3 && run.supervisor.state.name === 'subscribed')
+    const resumed = run.states.flatMap(state => (state.name === 'subscribed' ? [state.resumed] : []))
+    expect(resumed).toEqual([false, false, true])
   })
 
   it('a pause during a backoff does not shorten it', async () => {

@@ -177,7 +177,9 @@ async function output(pool) {
 async function sleepers() {
   const pool = await open({ MAX_CONCURRENT_CALLS: '64' })
   await sleep(500)
-  const { ms } = await timed(() => Promise.all(Array.from({ length: 64 }, () => run(pool, 'import time; time.sleep(1)'))))
+  const { ms } = await timed(() =>
+    Promise.all(Array.from({ length: 64 }, () => run(pool, 'import time; time.sleep(1)'))),
+  )
   figure('64 sandboxes sleeping 1 s at once', ms, 'ms', 1500, { most: 1 })
   await pool.close()
 }

@@ -110,6 +110,20 @@ describe('bad input', () => {
   })
 
   it.each([
+    ['coordinates that are no number', { fcall_ftm_alt: 'x' }, /fcall_ftm_alt/],
+    ['no creation time', { fcall_created_ts: null }, /fcall_created_ts/],
+    ['no tool name', { fcall_name: '' }, /fcall_name/],
+  ])('a call with %s but a readable id and key is rejected, and nothing runs', async (_what, changes, says) => {
+    const call = backend.pushCall({ fcall_name: 'no_such_tool' }) // known to the backend, and delivered by nobody but us
+    const value = { ...call, fcall_name: 'python_execute', ...changes }
+    backend.sendToSubscriptions('next', { data: { cloudtool_wait_for_call: value } })
+    const answer = await backend.waitForAnswer(call.fcall_id)
+    expect(statusOf(answer)).toBe('rejected')
+    expect(textOf(answer)).toMatch(says)
+    expect(answer.provenance['started']).toBe(false)
+  })
+
+  it.each([
     ['text that is no JSON', 'this is not JSON'],
     ['JSON that is no message', '{"type":"no such type"}'],
     ['a message for another subscription', '{"id":"unknown","type":"next","payload":{"data":{}}}'],

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { endPrograms, leftFolders, PYTHON, startProgram } from './support/worker-process.js'
 
@@ -72,6 +74,18 @@ describe('the command line', () => {
     expect(stderr).toContain('/no/such/python')
   })
 
+  it('dev on a port that is in use says so and exits 71', async () => {
+    const holder = createServer().listen(0, '127.0.0.1')
+    await once(holder, 'listening')
+    const { port } = holder.address() as AddressInfo
+    const { code, stderr } = await run(['dev', '--port', String(port)])
+    holder.close()
+    expect(code).toBe(71)
+    expect(stderr).toBe(
+      `dev cannot listen on port ${port} of 127.0.0.1: another program uses it; give another --port, or none\n`,
+    )
+  })
+
   it('doctor says which tier and layers are in force and with which interpreter', async () => {
     const { code, stdout, stderr, program } = await run(['doctor'])
     expect(code).toBe(0)
@@ -80,6 +94,7 @@ describe('the command line', () => {
     expect(stdout).toMatch(/interpreter: \S+, Python 3\.\d+/)
     if (PYTHON.startsWith('/')) expect(stdout).toContain(PYTHON)
     expect(stdout).toMatch(/slots: \d+ calls at once/)
+    expect(stdout).toMatch(/memory: held by a watch .* not by a cgroup/)
     expect(stderr).toBe('')
     expect(await leftFolders(program)).toEqual([])
   })

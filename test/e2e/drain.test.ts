@@ -4,7 +4,7 @@ import type { ToolCall } from '../../src/backend/protocol.js'
 import type { EmbeddedBackend } from '../../src/dev/embedded-backend.js'
 import { faults, startBackend, statusOf, streamed, textOf } from './support/answers.js'
 import { descendants, processWith, survivors } from './support/processes.js'
-import { endPrograms, leftFolders, startProgram, startWorkerProcess } from './support/worker-process.js'
+import { endPrograms, leftFolders, logLines, startProgram, startWorkerProcess } from './support/worker-process.js'
 
 afterEach(endPrograms)
 
@@ -45,6 +45,10 @@ describe('SIGTERM', () => {
     expect(await survivors(below, 2_000)).toEqual([])
     expect(await leftFolders(worker)).toEqual([])
     expect(backend.subscribers).toBe(0)
+    const warnings = logLines(worker).filter(line => line['level'] === 'warn')
+    expect(warnings.map(line => line['msg'])).toContain(
+      'answers are kept in memory only: kill -9 loses what is in flight',
+    )
   })
 
   it('ends what still runs within DRAIN_MS, keeps its output, and says that it may have run in part', async () => {
@@ -104,8 +108,12 @@ describe('SIGTERM', () => {
     expect(await worker.exited).toEqual({ code: 1, signal: null })
   })
 
-  it('while the sandbox is still starting it ends as cleanly', async () => {
+  it('while the sandbox is still starting it ends as cleanly, and never asks for calls', async () => {
     const backend = await startBackend()
+    let connected = false
+    backend.onEvent(event => {
+      if (event.type === 'connected' || event.type === 'subscribed' || event.type === 'registered') connected = true
+    })
     const worker = await startProgram(['start'], { FLEXUS_API_BASEURL: backend.url, FLEXUS_API_KEY: backend.apiKey })
     while (descendants(worker.pid).length === 0) await sleep(10)
     const below = descendants(worker.pid)
@@ -113,6 +121,19 @@ describe('SIGTERM', () => {
     expect(await worker.exited).toEqual({ code: 0, signal: null })
     expect(await survivors(below, 2_000)).toEqual([])
     expect(await leftFolders(worker)).toEqual([])
+    expect(connected).toBe(false)
+  })
+
+  it('twice while the sandbox is still starting exits at once, and no process is left', async () => {
+    const backend = await startBackend()
+    const worker = await startProgram(['start'], { FLEXUS_API_BASEURL: backend.url, FLEXUS_API_KEY: backend.apiKey })
+    while (descendants(worker.pid).length === 0) await sleep(10)
+    const below = descendants(worker.pid)
+    worker.child.kill('SIGTERM')
+    await sleep(20)
+    worker.child.kill('SIGTERM')
+    expect(await worker.exited).toEqual({ code: 143, signal: null })
+    expect(await survivors(below, 2_000)).toEqual([])
   })
 })
 

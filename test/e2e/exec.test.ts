@@ -40,6 +40,14 @@ describe('exec', () => {
     expect(await leftFolders(failing)).toEqual([])
   })
 
+  it('shows each thing once, even if what the code prints looks like a line of ours', async () => {
+    const code =
+      'import sys\nprint("[printed]")\nprint("[on stderr]", file=sys.stderr)\nopen("a.txt", "w").write("x")\n[1, 2, 3]'
+    const program = await exec(code)
+    expect(program.stdout()).toBe('[printed]\n[1, 2, 3]\n')
+    expect(program.stderr()).toBe('[on stderr]\n[files: a.txt (1 byte)]\n')
+  })
+
   it('runs a file, and with --json prints the outcome and nothing else', async () => {
     const folder = (await startProgram(['--version'])).tmp
     const file = path.join(folder, 'script.py')

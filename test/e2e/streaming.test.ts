@@ -38,6 +38,21 @@ async function delays(): Promise<{ readonly delaysMs: number[]; readonly deltas:
   return { delaysMs, deltas: deltas.length, equal: streamed(backend, call.fcall_id) === textOf(answer) }
 }
 
+/** Median of start_ms over so many runs of a pandas script. */
+async function medianStartMs(runs: number): Promise<number> {
+  const starts: number[] = []
+  for (let n = 0; n < runs; n++) {
+    await sleep(150) // the next sandbox is being made, on the same CPUs
+    const call = backend.pushCode('import pandas as pd\npd.DataFrame({"a": [1, 2, 3]})["a"].sum()')
+    const answer = await backend.waitForAnswer(call.fcall_id)
+    expect(textOf(answer)).toContain('6')
+    const { start_ms, run_ms } = usageOf(answer)
+    starts.push(start_ms)
+    expect(run_ms).toBeLessThan(300) // an import takes longer than that
+  }
+  return starts.toSorted((a, b) => a - b)[Math.floor(runs / 2)] ?? Number.NaN
+}
+
 describe('streaming', () => {
   it('three prints one second apart arrive as three deltas, each within 150 ms of its print', async () => {
     let run = await delays()
@@ -79,18 +94,12 @@ for byte in "\\u00e9\\u4e2d\\U0001f600\\0!".encode():
   it.runIf(PYTHON === '/usr/bin/python3')(
     'a pandas script starts within 10 ms, as nothing is imported for it',
     async () => {
-      const starts: number[] = []
-      for (let n = 0; n < 12 && Math.min(...starts, Number.POSITIVE_INFINITY) > 10; n++) {
-        await sleep(150) // the next sandbox is being made, on the same CPUs
-        const call = backend.pushCode('import pandas as pd\npd.DataFrame({"a": [1, 2, 3]})["a"].sum()')
-        const answer = await backend.waitForAnswer(call.fcall_id)
-        expect(textOf(answer)).toContain('6')
-        const { start_ms, run_ms } = usageOf(answer)
-        starts.push(start_ms)
-        expect(run_ms).toBeLessThan(300) // an import takes longer than that
-      }
-      expect(Math.min(...starts)).toBeLessThanOrEqual(10)
+      let medianMs = await medianStartMs(15)
+      // As above: a machine that was busy with something else for a moment gets a second chance, the worker does not need one.
+      if (medianMs > 10) medianMs = await medianStartMs(15)
+      expect(medianMs).toBeLessThanOrEqual(10)
     },
+    30_000,
   )
 
   it('nothing that a call printed is in the answer of another', async () => {

@@ -51,7 +51,7 @@ describe('Admission', () => {
     for (const name of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) void submit(name.slice(0, 1), name)
     await settle()
     for (let n = 0; n < 6; n++) await finish(n)
-    expect(names()).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2'])
+    expect(names()).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
   })
 
   it('gives one group at most half of the slots while others wait, and all of them when none does', async () => {

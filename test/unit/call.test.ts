@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { Admission } from '../../src/admission.js'
 import { BackendError } from '../../src/backend/errors.js'
 import type { ToolCall } from '../../src/backend/protocol.js'
-import { type CallContext, handleCall } from '../../src/call.js'
+import { type CallContext, handleCall, rejectUnreadable } from '../../src/call.js'
 import type { StoredAnswer } from '../../src/journal/journal.js'
 import { MemoryJournal } from '../../src/journal/memory-journal.js'
-import { busy, notRun, outcomeWithoutRun, rejected } from '../../src/tool/outcome-without-run.js'
+import { broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
 import { captureLog, sampleCall } from '../backend/support/fixtures.js'
 import { config, context as outcomeContext } from './tool/fixtures.js'
@@ -59,7 +59,7 @@ function setup(handle: Handle, onPost: (post: Post) => void | Promise<void> = ()
       rejected: message => rejected(outcomeContext, message),
       busy: () => busy(outcomeContext),
       notRun: (status, reason) => notRun(outcomeContext, status, reason),
-      broken: reason => outcomeWithoutRun(outcomeContext, 'interrupted', `[interrupted: ${reason}]`),
+      broken: (reason, started) => broken(outcomeContext, reason, started),
     },
     onForbidden: reason => forbidden.push(reason),
     log: logged.log,
@@ -68,7 +68,9 @@ function setup(handle: Handle, onPost: (post: Post) => void | Promise<void> = ()
   }
   const handleOne = (changes: Partial<ToolCall> = {}, cancel: AbortSignal = NEVER) =>
     handleCall(sampleCall(changes), context, cancel)
-  return { handleOne, posts, asked, forbidden, logged, stopPosting, admission }
+  const reject = (changes: Partial<ToolCall> = {}) =>
+    rejectUnreadable(sampleCall(changes), 'fcall_ftm_alt: expected int', context)
+  return { handleOne, reject, posts, asked, forbidden, logged, stopPosting, admission, context }
 }
 
 describe('the way of a call', () => {
@@ -168,6 +170,39 @@ describe('the way of a call', () => {
     expect(posts[0]?.answer.content).toContain('the worker failed while it handled the call')
     expect(posts[0]?.answer.content).not.toContain('internal detail')
     expect(logged.messages()).toContain('call failed inside the worker')
+    expect(posts[0]?.answer.content).toContain('may have run in part')
+    expect(JSON.parse(posts[0]?.answer.provenance ?? '')).toMatchObject({ status: 'interrupted', started: true })
+  })
+
+  it('says "not run" when the worker fails before the tool was called', async () => {
+    const { context, posts } = setup(async () => text('ran'))
+    const tools = new Map(
+      [...context.tools].map(([name, tool]) => [
+        name,
+        {
+          ...tool,
+          before: () => {
+            throw new Error('broken')
+          },
+        },
+      ]),
+    )
+    await handleCall(sampleCall(), { ...context, tools }, NEVER)
+    expect(posts[0]?.answer.content).toContain('not run, safe to retry')
+    expect(JSON.parse(posts[0]?.answer.provenance ?? '')).toMatchObject({ started: false })
+  })
+
+  it('is not hurt by live output that fails, which is logged', async () => {
+    const { context, posts, logged } = setup(async ({ stream }) => {
+      stream('printed')
+      return text('done')
+    })
+    const openDelta = () => {
+      throw new Error('no stream')
+    }
+    expect(await handleCall(sampleCall(), { ...context, openDelta }, NEVER)).toBe(true)
+    expect(posts[0]?.answer.content).toBe('"done"')
+    expect(logged.messages()).toContain('live output failed')
   })
 
   it('bounds the tool name that a model made up, in the answer and in the log', async () => {
@@ -175,6 +210,39 @@ describe('the way of a call', () => {
     await handleOne({ fcall_name: 'n'.repeat(100_000) })
     expect(posts[0]?.answer.content.length).toBeLessThan(1_000)
     expect(logged.text().length).toBeLessThan(5_000)
+  })
+
+  it('bounds ids in the log, and answers under the whole id', async () => {
+    const { handleOne, logged, posts } = setup(async () => text('ran'))
+    await handleOne({ fcall_id: 'c'.repeat(100_000), located_fgroup_id: 'g'.repeat(100_000) })
+    expect(posts).toHaveLength(1)
+    expect(logged.text().length).toBeLessThan(5_000)
+  })
+})
+
+describe('a call of which only its identity can be read', () => {
+  it('is rejected once, with what is wrong with it', async () => {
+    const { reject, posts } = setup(async () => text('ran'))
+    expect(await reject()).toBe(true)
+    expect(posts[0]?.answer.content).toMatch(/^"Not run: .*fcall_ftm_alt: expected int.*not at fault/)
+    expect(JSON.parse(posts[0]?.answer.provenance ?? '')).toMatchObject({ status: 'rejected', started: false })
+  })
+
+  it('is left alone while the call, delivered before, is being handled', async () => {
+    let finish: (reply: Reply) => void = () => {}
+    const { handleOne, reject, posts } = setup(
+      () =>
+        new Promise(resolve => {
+          finish = resolve
+        }),
+    )
+    const handled = handleOne()
+    await new Promise(resolve => setImmediate(resolve))
+    expect(await reject()).toBe(true)
+    expect(posts).toEqual([])
+    finish(text('ran'))
+    await handled
+    expect(posts.map(post => post.answer.content)).toEqual(['"ran"'])
   })
 })
 
@@ -222,6 +290,17 @@ describe('an answer that the backend refuses', () => {
     expect(forbidden).toEqual(['460: too old'])
   })
 
+  it('is not tried again once the backend has given the call up, counted from its creation', async () => {
+    const { handleOne, posts } = setup(
+      async () => text('done'),
+      () => {
+        throw new BackendError('retry', 'HTTP 503', { status: 503 })
+      },
+    )
+    expect(await handleOne({ fcall_created_ts: 1_700_000_001 - 660 })).toBe(false)
+    expect(posts).toHaveLength(1)
+  })
+
   it('until the worker stops posting counts as unanswered', async () => {
     const { handleOne, stopPosting } = setup(
       async () => text('done'),
@@ -242,6 +321,7 @@ describe('a call that waits', () => {
     const set = setup(blocked)
     const running = new AbortController()
     const first = set.handleOne({ fcall_id: 'running' }, running.signal)
+    await new Promise(resolve => setImmediate(resolve)) // until it has its slot
     const end = async () => {
       running.abort('over')
       await first

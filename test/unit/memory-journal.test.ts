@@ -69,7 +69,8 @@ describe('MemoryJournal', () => {
 
   it('forgets by bytes too', () => {
     const journal = new MemoryJournal()
-    const large = { ...ANSWER, content: 'x'.repeat(30 * 1024 * 1024) }
+    // 30 MiB in UTF-8, a third of that in the units of a string.
+    const large = { ...ANSWER, content: '中'.repeat(10 * 1024 * 1024) }
     for (const key of ['a', 'b', 'c']) {
       journal.claim(key)
       journal.settled(key, large)

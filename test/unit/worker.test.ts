@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { sleep as realSleep, type Sleep } from '../../src/backend/waiting.js'
 import type { BackendConfig, Config } from '../../src/config.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../src/dev/embedded-backend.js'
-import { busy, notRun, outcomeWithoutRun, rejected } from '../../src/tool/outcome-without-run.js'
+import { broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
 import { Worker } from '../../src/worker.js'
 import { captureLog } from '../backend/support/fixtures.js'
@@ -26,7 +27,7 @@ const untilAborted: Handle = ({ signal }) =>
   })
 
 /** A worker with a scripted tool in place of the sandbox. */
-async function start(handle: Handle, changes: { slots?: number; drainMs?: number } = {}) {
+async function start(handle: Handle, changes: { slots?: number; drainMs?: number; sleep?: Sleep } = {}) {
   const backend = await startEmbeddedBackend()
   const logged = captureLog()
   const reach: BackendConfig = {
@@ -55,10 +56,11 @@ async function start(handle: Handle, changes: { slots?: number; drainMs?: number
       rejected: message => rejected(context, message),
       busy: () => busy(context),
       notRun: (status, reason) => notRun(context, status, reason),
-      broken: reason => outcomeWithoutRun(context, 'interrupted', `[interrupted: ${reason}]`),
+      broken: (reason, started) => broken(context, reason, started),
     },
     log: logged.log,
     onForbidden: reason => forbidden.push(reason),
+    ...(changes.sleep === undefined ? {} : { sleep: changes.sleep }),
   })
   onTestFinished(async () => {
     await worker.stop('the test is over')
@@ -93,6 +95,55 @@ describe('Worker', () => {
     for (const call of calls) worker.cancel(call.fcall_id, 'enough')
     await backend.waitFor(() => worker.state === 'serving' && backend.subscribers === 1, 5_000)
     expect(calls.map(call => answerOf(backend, call.fcall_id))).toEqual(['cancelled: enough', 'cancelled: enough'])
+  })
+
+  it('full for a moment only, keeps its subscription and does not register again', async () => {
+    const handle = async () => {
+      await sleep(20)
+      return text('done')
+    }
+    const { backend, worker, logged } = await start(handle, { slots: 1 })
+    for (let n = 0; n < 10; n++) await backend.waitForAnswer(backend.pushCall().fcall_id)
+    expect(worker.state).toBe('serving')
+    expect(logged.lines.filter(line => line['to'] === 'full')).toEqual([])
+    expect(backend.connections('graphql')).toBe(1)
+    expect(backend.registrations).toHaveLength(1)
+  })
+
+  it('registers again after a lost connection, but not after a pause of its own', async () => {
+    const { backend, worker } = await start(untilAborted, { slots: 1 })
+    const call = backend.pushCall()
+    await backend.waitFor(() => worker.state === 'full' && backend.subscribers === 0, 5_000)
+    worker.cancel(call.fcall_id, 'enough')
+    await backend.waitFor(() => worker.state === 'serving' && backend.subscribers === 1, 5_000)
+    await sleep(200)
+    expect(backend.registrations).toHaveLength(1)
+    backend.dropConnections()
+    await backend.waitFor(() => backend.registrations.length === 2, 8_000)
+  })
+
+  it('impaired while its key is refused for registering, and well when that works again', async () => {
+    const hasty: Sleep = (ms, signal) => realSleep(Math.min(ms, 100), signal)
+    const { backend, worker } = await start(untilAborted, { sleep: hasty })
+    const stop = backend.misbehave(
+      { kind: 'graphql_error', message: '403: no such key' },
+      { operation: 'cloudtool_confirm_exists' },
+    )
+    await backend.waitFor(() => worker.state === 'impaired' && backend.subscribers === 0, 5_000)
+    stop()
+    await backend.waitFor(() => worker.state === 'serving' && backend.subscribers === 1, 5_000)
+  })
+
+  it('answers a call of which only the identity can be read, and takes the next', async () => {
+    const { backend } = await start(async () => text('done'))
+    const call = backend.pushCall({ fcall_name: 'other' })
+    const { fcall_ft_id, ...withoutThread } = call
+    backend.sendToSubscriptions('next', { data: { cloudtool_wait_for_call: withoutThread } })
+    const answer = await backend.waitForAnswer(call.fcall_id)
+    expect(answer.content).toMatch(/^Not run: .*fcall_ft_id/)
+    expect(answer.provenance).toMatchObject({ status: 'rejected', started: false })
+    const next = backend.pushCall()
+    expect((await backend.waitForAnswer(next.fcall_id)).content).toBe('done')
   })
 
   it('impaired takes no calls until what is wrong is well again, and answers those it has', async () => {
@@ -138,6 +189,29 @@ describe('Worker', () => {
     expect(worker.state).toBe('stopped')
   })
 
+  it('draining is draining until it is stopped, whatever its slots do', async () => {
+    const { backend, worker, running, logged } = await start(untilAborted, { slots: 2, drainMs: 1_500 })
+    const calls = [backend.pushCall(), backend.pushCall()]
+    await running(2)
+    await backend.waitFor(() => worker.state === 'full', 5_000)
+    const stopped = worker.stop('test')
+    expect(worker.state).toBe('draining')
+    await sleep(100)
+    worker.cancel(calls[0]?.fcall_id ?? '', 'enough')
+    await backend.waitForAnswer(calls[0]?.fcall_id ?? '')
+    worker.setImpaired('sandbox', 'crash loop')
+    expect(worker.state).toBe('draining')
+    expect(await stopped).toBe(true)
+    const changes = logged.lines.filter(line => line['msg'] === 'worker state changed')
+    expect(changes.map(({ from, to }) => `${from} ${to}`)).toEqual([
+      'starting serving',
+      'serving full',
+      'full draining',
+      'draining stopped',
+    ])
+    expect(backend.subscribers).toBe(0)
+  })
+
   it('stopped gives up on a tool that does not end, within its budget, and says that a call is unanswered', async () => {
     const { backend, worker, running } = await start(() => new Promise(() => {}), { drainMs: 500 })
     backend.pushCall()
@@ -166,7 +240,7 @@ describe('Worker', () => {
       rejected: (message: string) => rejected(context, message),
       busy: () => busy(context),
       notRun: (status: 'cancelled' | 'interrupted', reason: string) => notRun(context, status, reason),
-      broken: (reason: string) => outcomeWithoutRun(context, 'interrupted', reason),
+      broken: (reason: string, started: boolean) => broken(context, reason, started),
     }
     const log = captureLog().log
     expect(() => new Worker({ config: baseConfig, backend: reach, tools: [loose], outcomes, log })).toThrow(

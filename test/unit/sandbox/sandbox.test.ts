@@ -11,6 +11,7 @@ const END: Omit<RunEnd, 'event'> & { event: 'end' } = {
   figure: null,
   hint: null,
   run_ms: 5,
+  cpu_seen_ms: 0,
   cpu_ms: 1,
   peak_bytes: 0,
   baseline_bytes: 0,

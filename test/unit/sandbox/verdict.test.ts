@@ -11,6 +11,7 @@ const end = (cause: RunEnd['cause'], rest: Partial<RunEnd> = {}): RunEnd => ({
   figure: 12_345,
   hint: null,
   run_ms: 2_011,
+  cpu_seen_ms: 0,
   cpu_ms: 0,
   peak_bytes: 0,
   baseline_bytes: 0,

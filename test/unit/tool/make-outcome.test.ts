@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { LimitHit, SandboxReport } from '../../../src/outcome.js'
-import { makeOutcome, type OutcomeInput } from '../../../src/tool/make-outcome.js'
+import { linesBelow, makeOutcome, type OutcomeInput } from '../../../src/tool/make-outcome.js'
 import { captured, context, reportOf } from './fixtures.js'
 
 const MIB = 1024 * 1024
@@ -19,6 +19,23 @@ const contentOf = (changes: Partial<SandboxReport>, more: Partial<OutcomeInput> 
   outcomeOf(changes, more).content
 const limit = (name: LimitHit['name'], value: number, unit: LimitHit['unit'], peak: number | null = null) => ({
   limit: { name, value, unit, peak },
+})
+
+describe('the lines below what was printed', () => {
+  test.each<[string, Partial<SandboxReport>, string[]]>([
+    ['none', { stdout: captured('[printed]\n') }, []],
+    ['none after a value that looks like one', { stdout: captured('a'), value: '[1, 2, 3]' }, []],
+    ['none after stderr that looks like one', { stderr: captured('[a]\n[b]') }, []],
+    ['that nothing was printed', { stdout: captured(' \n') }, ['[no output]']],
+    [
+      'the same as a printed one',
+      { status: 'failed', exitCode: 3, stdout: captured('[exit code 3]') },
+      ['[exit code 3]'],
+    ],
+    ['several', { status: 'failed', exitCode: 3, value: 'x', notes: ['a note'] }, ['[exit code 3]', '[a note]']],
+  ])('are %s', (_what, changes, lines) => {
+    expect(linesBelow(outcomeOf(changes))).toEqual(lines)
+  })
 })
 
 describe('content', () => {
@@ -223,7 +240,6 @@ describe('the rest of the outcome', () => {
         open_files: 256,
         stdout_kept_bytes: 50_000,
         stderr_kept_bytes: 10_000,
-        tool_calls: 50,
       },
       usage: { queue_ms: 7, start_ms: 1, run_ms: 2000, cpu_ms: 1500, max_rss_bytes: 512 * MIB },
       tool_calls: [{ tool: 'mail', ok: true, ms: 5, args_preview: '\ufffd' }],

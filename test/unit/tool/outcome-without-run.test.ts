@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { answer, busy, declined, notRun, outcomeWithoutRun, rejected } from '../../../src/tool/outcome-without-run.js'
+import {
+  answer,
+  broken,
+  busy,
+  declined,
+  notRun,
+  outcomeWithoutRun,
+  rejected,
+} from '../../../src/tool/outcome-without-run.js'
 import { context } from './fixtures.js'
 
 describe('an outcome of which nothing ran', () => {
@@ -44,6 +52,15 @@ describe('an outcome of which nothing ran', () => {
     expect(outcome.usage.queue_ms).toBe(5)
     expect(outcome.provenance['code_sha256']).toMatch(/^e3b0c44298fc1c14/)
   })
+})
+
+test.each([
+  [true, /^\[interrupted: it failed; the code may have run in part\]$/],
+  [false, /^\[interrupted: it failed; not run, safe to retry\]$/],
+])('a failure of the worker says the same in words and in provenance: started %s', (started, content) => {
+  const outcome = broken(context, 'it failed', started)
+  expect(outcome).toMatchObject({ status: 'interrupted', content: expect.stringMatching(content) })
+  expect(outcome.provenance['started']).toBe(started)
 })
 
 describe('answer', () => {

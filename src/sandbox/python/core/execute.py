@@ -23,7 +23,7 @@ from . import frames, linux
 
 VALUE_CHARS = 50_000
 _LIMITS = {errno.EFBIG: "file_size", errno.EMFILE: "open_files", errno.EAGAIN: "processes"}
-_exit = os._exit  # the code may replace what it finds in os
+_exit, _getpid, _fstat, _write = os._exit, os.getpid, os.fstat, os.write  # the code may replace what it finds in os
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FUTURES = 0
 for _name in __import__("__future__").all_feature_names:
@@ -140,11 +140,11 @@ class Reporter:
         # A number out of the way, so that code which closes or reuses 3 does not get our frame into a file of its own.
         self._fd = os.dup(channel.socket.detach())
         os.close(3)
-        self._pid = os.getpid()
+        self._pid = _getpid()
         self._identity = self._look()
 
     def _look(self):
-        status = os.fstat(self._fd)
+        status = _fstat(self._fd)
         return status.st_dev, status.st_ino
 
     def limit(self, error):
@@ -164,13 +164,13 @@ class Reporter:
         self._send(frames.VALUE, text.encode("utf-8", "backslashreplace"))
 
     def _send(self, kind, payload):
-        if os.getpid() != self._pid:
+        if _getpid() != self._pid:
             return  # a forked child that fell off the end of the script
         data = frames.pack(kind, payload)
         try:
             if self._look() == self._identity:
                 while data:
-                    data = data[os.write(self._fd, data) :]
+                    data = data[_write(self._fd, data) :]
         except OSError:
             pass
 

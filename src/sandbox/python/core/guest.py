@@ -28,36 +28,35 @@ def warm():
 class Places:
     """Where a guest finds its folders: fixed paths in a root of its own, below a folder of the host in the landlock tier."""
 
-    def __init__(self, boot, sandbox):
-        box = "" if boot["tier"] == "namespaces" else f"{boot['boxes_dir']}/{sandbox}"
+    def __init__(self, world, sandbox):
+        self._world = world
+        box = "" if world.own_tree else f"{world.boot['boxes_dir']}/{sandbox}"
         self.work = f"{box}/work"
         self.code = f"{box}/code"
         self.home = f"{box}/home/sandbox"
         self.tmp = f"{box}/tmp"
 
-    def writable(self, boot):
+    def writable(self):
         devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
-        if boot["tier"] == "namespaces":
+        if self._world.own_tree:
             return [*root.WRITABLE, *devices]
         return [self.work, self.code, self.home, self.tmp, *devices]
 
-    def readable(self, boot):
-        if boot["tier"] == "namespaces":
+    def readable(self):
+        if self._world.namespaces:
             return ["/"]
         etc = [f"/etc/{name}" for name in lockdown.READABLE_ETC]
-        return ["/usr", "/bin", "/lib", "/lib64", *boot["trees"], *etc]
+        return ["/usr", "/bin", "/lib", "/lib64", *self._world.boot["trees"], *etc]
 
 
 def main(world, order, parts):
     """Does not return: the process ends with the code that it ran."""
     try:
-        places = Places(world.boot, order["sandbox"])
+        places = Places(world, order["sandbox"])
         outer_pid = int(os.readlink("self", dir_fd=world.outer_proc))
         _enter(world, order, parts)
         _lower_priority(world)
-        lockdown.lock_guest(
-            world.boot, order["limits"], world.filters, places.readable(world.boot), places.writable(world.boot)
-        )
+        lockdown.lock_guest(world, order["limits"], places.readable(), places.writable())
         _make_own(world.boot, places)
         world.boot.clear()  # paths of the host, which are nothing to the code
         channel = frames.Channel(socket.socket(fileno=CONTROL))
@@ -85,25 +84,19 @@ def _fail(error):
 
 def _enter(world, order, parts):
     """Namespaces, uid, descriptors: afterwards only 0 to 3 are open."""
-    flags = {
-        "user": linux.CLONE_NEWUSER,
-        "mnt": linux.CLONE_NEWNS,
-        "net": linux.CLONE_NEWNET,
-        "ipc": linux.CLONE_NEWIPC,
-        "uts": linux.CLONE_NEWUTS,
-    }
-    for name, flag in flags.items():
-        if name in parts:
-            linux.setns(parts[name], flag)
+    for layer in ("user", "mount", "net", "ipc", "uts"):
+        if layer in parts:
+            linux.setns(parts[layer], linux.NAMESPACES[layer])
     uid_base = world.boot["uid_base"]
-    uid = 1000 if world.namespaces else None if uid_base is None else uid_base + order["slot"]
+    uid = 1000 if "user" in parts else None if uid_base is None else uid_base + order["slot"]
     if uid is not None:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    if not world.namespaces:
+    if not world.own_pids:
         # A change of uid clears it. In the other tier the kernel ends all with the warden.
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     _raise_oom_score(world)
+    linux.set_name("python3")
     null = os.open("/dev/null", os.O_RDWR)
     # Numbers above all others first, so that no dup2 closes a descriptor that is still to be placed.
     high = [os.dup(fd) for fd in (null, parts["stdout"], parts["stderr"], parts["control"])]

@@ -47,6 +47,7 @@ def set_limits(limits, processes):
         (resource.RLIMIT_FSIZE, limits["file_bytes"]),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 1 << 16),
+        (resource.RLIMIT_SIGPENDING, 1024),  # timers too: each is kernel memory that counts for nobody
         (resource.RLIMIT_NPROC, processes),
     ):
         if value is None:
@@ -69,17 +70,20 @@ def guest_filter(boot):
     return "landlock-shared-files" if owned else "landlock-shared-uid"
 
 
-def lock_guest(boot, limits, filters, readable, writable):
+def lock_guest(world, limits, readable, writable):
     """Capabilities, no_new_privs, Landlock, seccomp, rlimits: nothing of it can be taken back."""
-    # The warden is one more process of the same uid in the namespace; a uid shared with the host can't be limited this way.
-    set_limits(limits, None if boot["guest_filter"].startswith("landlock-shared") else limits["processes"] + 1)
+    boot = world.boot
+    if world.has("rlimits"):
+        # The warden is one more process of the same uid in the namespace; a uid shared with the host can't be limited so.
+        set_limits(limits, None if boot["guest_filter"].startswith("landlock-shared") else limits["processes"] + 1)
     linux.drop_capabilities()
     # The warden reads the guest's memory use, which needs a dumpable process of the same uid.
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if boot["landlock_abi"] > 0:
         landlock.restrict(boot["landlock_abi"], readable, writable, network=boot["tier"] == "namespaces")
-    filters.load(boot["guest_filter"])
+    if world.has("seccomp"):
+        world.filters.load(boot["guest_filter"])
 
 
 def lock_warden(filters):

@@ -134,7 +134,7 @@ def mount_proc():
     try:
         linux.mount("proc", "/proc", "proc", flags)
         full = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        linux.mount("proc", "/proc", "proc", flags, "subset=pid,hidepid=invisible")
+        linux.mount("proc", "/proc", "proc", flags | linux.MS_RDONLY, "subset=pid,hidepid=invisible")
     except OSError:
         return None
     return full

@@ -1,16 +1,21 @@
-"""Replacements of calls that the filter of a shared uid refuses: by path they would reach files of the worker too."""
+"""Replacements of calls that the filters of the landlock tier refuse: by path they would reach files of the host too."""
 
 import os
 import sys
 
 
+_REPLACED = {  # filter: calls
+    "landlock": ("utime",),
+    "landlock-shared-uid": ("chmod", "utime"),
+    "landlock-shared-files": ("chmod", "utime"),
+}
+
+
 def install(filter_name):
     """Makes os.chmod and os.utime, and so shutil.copy and tarfile, work on files that can be opened."""
-    if filter_name not in ("landlock-shared-uid", "landlock-shared-files"):
-        return
-    for name in ("chmod", "utime"):
+    for name in _REPLACED.get(filter_name, ()):
         original = getattr(os, name)
-        replacement = _by_descriptor(name, original, allowed=filter_name == "landlock-shared-uid")
+        replacement = _by_descriptor(name, original, allowed=filter_name != "landlock-shared-files")
         setattr(os, name, replacement)
         os.supports_fd.add(replacement)
         os.supports_dir_fd.add(replacement)

@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 
 from . import frames, landlock, linux, lockdown, root, warden, workspace, zygote
@@ -48,11 +49,24 @@ class World:
     def __init__(self, boot, here):
         self.boot = boot
         self.namespaces = boot["tier"] == "namespaces"
+        self._off = frozenset(boot.get("layers_off", ()))
+        # Whether sandboxes have a file tree of their own; else each has a folder of the host.
+        self.own_tree = self.namespaces and self.has("mount")
+        # Whether the kernel ends all of a sandbox with its PID 1; else each process asks for SIGKILL when its parent dies.
+        self.own_pids = self.namespaces and self.has("pid")
         self.socket_dir = os.open(boot["socket_dir"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self.outer_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.filters = lockdown.Filters(here)
         self.own_pid_ns = -1
         self.ids = os.geteuid(), os.getegid()  # asked before any user namespace: in a fresh one nobody has an id
+
+    def has(self, layer):
+        """False for a layer that a test has switched off, to see whether what it is there for then gets through."""
+        return layer not in self._off
+
+    def flags(self, layers):
+        """CLONE_NEW* of those of the namespaces that are not switched off."""
+        return sum(linux.NAMESPACES[layer] for layer in layers if self.has(layer))
 
     def connect(self):
         """A socket to the worker. The folder is reached by descriptor: its path may lie outside of this root."""
@@ -85,6 +99,7 @@ def main(here):
         channel.send_json({"event": "failed", "step": failure.step, "errno": failure.errno, "message": str(failure)})
         os._exit(1)
     boot["guest_filter"] = lockdown.guest_filter(boot)
+    boot["landlock_abi"] = boot["landlock_abi"] if world.has("landlock") else 0
     missing = landlock.missing_features(boot["landlock_abi"])
     channel.send_json({"event": "up", "landlock_abi": boot["landlock_abi"], "landlock_missing": missing, **facts})
     try:
@@ -98,7 +113,7 @@ def _free_uids(world):
     """The first of UIDS uids for sandboxes that are mapped here, or None. Where the wanted ones are not (in a container with
     a user namespace of its own), the last that are."""
     wanted = world.boot["uid_base"]
-    if wanted is None:
+    if wanted is None or not world.has("uid"):
         return None
     spans = []
     for name in ("uid_map", "gid_map"):
@@ -125,17 +140,22 @@ def _enter_namespaces(world):
             linux.unshare(linux.CLONE_NEWUSER)
             warden.map_ids(world, (uid, uid), (gid, gid))
     with step("mount and pid namespaces"):
-        linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWPID)
-    pid = os.fork()
-    if pid:
-        os.close(3)
-        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
-    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-    with step("file tree"):
-        linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
-        has_proc, problem = root.build(boot["root_dir"], boot["trees"])
-        root.enter(boot["root_dir"])
-        root.seal()
+        linux.unshare(world.flags(("mount", "pid")))
+    if world.own_pids:
+        pid = os.fork()
+        if pid:
+            os.close(3)
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    has_proc, problem = False, 0
+    if world.own_tree:
+        with step("file tree"):
+            linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+            has_proc, problem = root.build(boot["root_dir"], boot["trees"])
+            root.enter(boot["root_dir"])
+            root.seal()
     world.own_pid_ns = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=world.outer_proc)
     return {"proc": has_proc, "proc_errno": problem, "uid_base": boot["uid_base"]}
 
@@ -221,12 +241,26 @@ class Template:
                 if fd == control.fileno():
                     data = control.recv(1 << 16)
                     if not data:
-                        os._exit(0)  # the worker has gone, and with this process all sandboxes go
+                        self._leave()
                     for _, payload in self._decoder.feed(data):
                         self._command(json.loads(payload))
                 else:
                     self._drain_wakeup()
                     self._reap()
+
+    def _leave(self):
+        """The worker has gone, and with this process all sandboxes go; in the landlock tier their folders are left."""
+        if not self._world.namespaces:
+            for pid in (*self._pids, *self._wardens):
+                os.kill(pid, signal.SIGKILL)
+            boxes = os.open(self._world.boot["boxes_dir"], os.O_RDONLY | os.O_DIRECTORY)
+            for _ in range(20):  # guests die with their zygote, and may write until they have
+                for name in os.listdir(boxes):
+                    workspace.remove(boxes, name)
+                if not os.listdir(boxes):
+                    break
+                time.sleep(0.02)
+        os._exit(0)
 
     def _drain_wakeup(self):
         try:
@@ -295,7 +329,7 @@ class Template:
         sock = self._world.connect()
         sock.sendall(frames.pack_json({"role": "warden", "token": command["token"]}))
         try:
-            pid = warden.fork(self._world, command["slot"])
+            pid = warden.fork(self._world, command)
         except OSError as error:
             self._channel.send_json({"event": "no_warden", "sandbox": sandbox, "message": str(error)})
         else:
@@ -317,6 +351,6 @@ class Template:
         """In a fresh child: none of the template's own descriptors and signals."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL if not self._world.namespaces else 0)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL if not self._world.own_pids else 0)
         for end in (self._channel.socket, *self._wakeup, *self._zygotes.values(), *also):
             end.close()

@@ -22,34 +22,30 @@ FLUSH_S = 10.0  # for the worker to take the end of the output
 BACKLOG = 1 << 20  # bytes that may wait for the worker before the pipes are left alone
 CONTROL_LIMIT = 1 << 20  # of one frame that a guest may send
 UID_INSIDE = 1000
-NAMESPACES = (
-    linux.CLONE_NEWUSER
-    | linux.CLONE_NEWNS
-    | linux.CLONE_NEWPID
-    | linux.CLONE_NEWNET
-    | linux.CLONE_NEWIPC
-    | linux.CLONE_NEWUTS
-)
 HINTS = (b"file_size", b"open_files", b"processes")
 
 
-def fork(world, slot):
+def fork(world, command):
     """Forks a warden: 0 in the child, which is in its namespaces already. Raises OSError."""
     if not world.namespaces:
         return os.fork()
+    flags = world.flags(linux.NAMESPACES)
     uid_base = world.boot["uid_base"]
+    if not world.own_tree:
+        # By the parent, since in a user namespace nobody could give it away.
+        _make_box(world, command, world.ids[0] if uid_base is None else uid_base + command["slot"])
     if uid_base is None:
-        return linux.fork_into(NAMESPACES)
+        return linux.fork_into(flags)
     # The user namespace belongs to the slot's uid, as which the child then maps itself; making one may be reserved for root,
     # so the capabilities stay.
-    uid = uid_base + slot
+    uid = uid_base + command["slot"]
     os.setresgid(-1, uid, -1)
     os.setresuid(-1, uid, -1)
     try:
         linux.raise_capabilities()
-        return linux.fork_into(NAMESPACES)
+        return linux.fork_into(flags)
     finally:
-        if os.geteuid() == uid:  # the parent; in the child nobody has a uid yet
+        if os.geteuid() == uid:  # the parent; in the child of a user namespace nobody has a uid yet
             os.setresuid(-1, 0, -1)
             os.setresgid(-1, 0, -1)
             linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of uid has cleared it
@@ -57,7 +53,11 @@ def fork(world, slot):
 
 def main(world, command, link, sock):
     """In the child. Does not return."""
+    # Python's own handler would let the guest interrupt PID 1, to which the kernel passes only signals that are handled.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
+        os.setsid()  # a signal to a process group crosses pid namespaces: nobody shares ours
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # with a handler, PID 1 could be signalled from inside
         _enter(world, command)
         Warden(world, command, sock, link).serve()
     except BaseException as error:
@@ -76,18 +76,21 @@ def _describe(error):
 def _enter(world, command):
     """The uid of this slot, inside and outside."""
     uid_base = world.boot["uid_base"]
-    if world.namespaces:
-        uid, gid = (uid_base + command["slot"],) * 2 if uid_base is not None else world.ids
+    uid, gid = (uid_base + command["slot"],) * 2 if uid_base is not None else world.ids
+    if not world.namespaces:
+        _make_box(world, command, uid)
+    if world.namespaces and world.has("user"):
         map_ids(world, (UID_INSIDE, uid), (UID_INSIDE, gid))
         os.setresgid(UID_INSIDE, UID_INSIDE, UID_INSIDE)
         os.setresuid(UID_INSIDE, UID_INSIDE, UID_INSIDE)
-        return
-    uid = os.geteuid() if uid_base is None else uid_base + command["slot"]
-    _make_box(world, command, uid)
-    if uid_base is not None:
-        os.setresgid(uid, uid, uid)
+    elif uid_base is not None:
+        # With other namespaces but none of users, the capabilities are still needed to mount.
+        linux.prctl(linux.PR_SET_KEEPCAPS, int(world.namespaces))
+        os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        linux.raise_capabilities()
+    if not world.own_pids:
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def map_ids(world, uid, gid):
@@ -106,8 +109,24 @@ def map_ids(world, uid, gid):
         os.close(fd)
 
 
+def _shrink_tcp(proc):
+    """Small buffers in the sandbox's network: what waits in a socket is nobody's memory, and grows to megabytes by default.
+
+    Where there is no /proc of its own the kernel's defaults stay, and the watch counts sockets by their number alone.
+    """
+    if proc is None:
+        return
+    for name in ("tcp_rmem", "tcp_wmem"):
+        try:
+            fd = os.open(f"sys/net/ipv4/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+        except OSError:
+            continue
+        os.write(fd, b"4096 65536 131072")
+        os.close(fd)
+
+
 def _make_box(world, command, uid):
-    """The sandbox's folder on the host, in the landlock tier. The template removes it when all is over."""
+    """The sandbox's folder on the host, where it has no file tree of its own. The template removes it when all is over."""
     box = f"{world.boot['boxes_dir']}/{command['sandbox']}"
     os.mkdir(box, 0o700)
     for name in ("work", "code", "home", "home/sandbox", "tmp"):
@@ -128,13 +147,16 @@ class Warden:
         self._worker_gone = False
         linux.set_name("warden")
         proc, box = None, None
-        if world.namespaces:
+        if world.own_tree:
             linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
             box = root.furnish(self._limits, world.boot["trees"])
-            proc = root.mount_proc()
+            proc = root.mount_proc() if world.own_pids else None
+        if world.namespaces and world.has("net"):
             self._raise_loopback()
+            _shrink_tcp(proc)
+        if world.namespaces and world.has("uts"):
             socket.sethostname("sandbox")
-        self._place = "/work" if world.namespaces else f"{world.boot['boxes_dir']}/{command['sandbox']}/work"
+        self._place = "/work" if world.own_tree else f"{world.boot['boxes_dir']}/{command['sandbox']}/work"
         self._box = box
         self._proc_fd = proc
         # Opened now: once locked, this process writes nothing but what it has open.
@@ -166,9 +188,10 @@ class Warden:
         self._stdout = Stream(stdout, limits["stdout_first"], limits["stdout_last"])
         self._stderr = Stream(stderr, limits["stderr_first"], limits["stderr_last"])
         parts = {"stdout": stdout_far, "stderr": stderr_far, "control": control_far.detach()}
-        if self._world.namespaces:
-            for name in ("user", "mnt", "pid", "net", "ipc", "uts"):
-                parts[name] = os.open(f"self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._world.outer_proc)
+        for layer in linux.NAMESPACES if self._world.namespaces else ():
+            if self._world.has(layer):
+                path = f"self/ns/{'mnt' if layer == 'mount' else layer}"
+                parts[layer] = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._world.outer_proc)
         socket.send_fds(link, [json.dumps(list(parts)).encode()], list(parts.values()))
         link.close()
         for fd in parts.values():
@@ -191,7 +214,7 @@ class Warden:
         else:
             pid = word["outer_pid"]
             own = os.readlink("self", dir_fd=self._world.outer_proc)
-            parents = [own, pid] if self._world.namespaces else [pid]
+            parents = [own, pid] if self._world.own_pids else [pid]
             proc = watch.OuterProc(self._world.outer_proc, parents)
         self._watch = watch.Watch(proc, pid, self._limits["memory_bytes"], self._box)
         self._send_json({"event": "parked"})
@@ -258,6 +281,7 @@ class Run:
         self._figure = None  # the use that was over its limit
         self._value = None
         self._hint = None
+        self._heard = 0
         self._interrupted_at = None
         self._exited = False
         self._poll = select.poll()
@@ -358,6 +382,8 @@ class Run:
     def _look(self, now):
         """The limits that nothing but a look can hold."""
         w, limits, seen = self._w, self._limits, self._w._watch
+        if not w._world.has("watch"):
+            return
         used = seen.memory()
         if used > limits["memory_bytes"]:
             self._cause, self._figure = "memory", used
@@ -365,7 +391,7 @@ class Run:
             self._cause, self._figure = "processes", seen.peak_processes
         elif seen.cpu_ms() > self._order["cpu_ms"]:
             self._cause, self._figure = "cpu", seen.cpu_ms()
-        elif not w._world.namespaces and now >= self._next_workspace:
+        elif not w._world.own_tree and now >= self._next_workspace:
             self._look_at_workspace()
             took = time.monotonic() - now
             self._next_workspace = now + max(0.1, 10 * took)
@@ -377,10 +403,10 @@ class Run:
         seen = self._w._watch
         for pid in seen.proc.processes():
             used += workspace.unlinked(seen.proc.folder, pid, box)
-        seen.box_peak_bytes = max(seen.box_peak_bytes, used)
+        seen.box_peak_bytes = max(seen.box_peak_bytes, used % workspace.UNREADABLE)
         seen.box_peak_files = max(seen.box_peak_files, count)
         if used > limits["workspace_bytes"]:
-            self._cause, self._figure = "workspace_bytes", used
+            self._cause, self._figure = "workspace_bytes", used if used < workspace.UNREADABLE else None
         elif count > limits["workspace_files"] + 8:
             self._cause, self._figure = "workspace_files", count
 
@@ -415,6 +441,7 @@ class Run:
                 "hint": self._hint or self._limit_reached(found),
                 "run_ms": round((ended - started) * 1000),
                 # Orphans and what was killed, waited for here; the guest and its children are in the zygote's count.
+                "cpu_seen_ms": w._watch.cpu_seen_ms,
                 "cpu_ms": round((usage.children_user + usage.children_system) * 1000),
                 "peak_bytes": w._watch.peak_bytes,
                 "baseline_bytes": w._watch.baseline,
@@ -449,7 +476,7 @@ class Run:
         guest = select.poll()
         guest.register(w._guest, select.POLLIN)
         while time.monotonic() < limit:
-            if w._world.namespaces:
+            if os.getpid() == 1:  # of a pid namespace of its own: -1 is all that is in it, and nobody else
                 try:
                     os.kill(-1, signal.SIGKILL)
                 except ProcessLookupError:
@@ -486,6 +513,9 @@ class Run:
             return
 
     def _note(self, data):
+        self._heard += len(data)
+        if self._heard > CONTROL_LIMIT:
+            raise ValueError("more than a guest has to say")
         for kind, payload in self._w._control_decoder.feed(data):
             if kind == frames.VALUE and self._value is None:
                 self._value = payload

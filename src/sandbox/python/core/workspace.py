@@ -5,6 +5,7 @@ import stat
 
 LISTED = 200
 MAX_DEPTH = 16
+UNREADABLE = 1 << 60  # bytes
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -54,21 +55,32 @@ def _descend(path, names):
 
 
 def usage(path, most_entries):
-    """(bytes on disk, entries) below a folder; stops counting at `most_entries`."""
+    """(bytes on disk, entries) below a folder, by descriptor, so that no depth is out of reach; stops counting at
+    `most_entries`. A folder that can't be read counts as more than any limit: what is in it can't be told."""
     total = count = 0
-    pending = [path]
-    while pending and count <= most_entries:
-        folder = pending.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
+    try:
+        pending = [os.open(path, _FOLDER)]
+    except OSError:
+        return 0, 0
+    try:
+        while pending and count <= most_entries:
+            fd = pending.pop()
+            try:
+                for name in os.listdir(fd):
                     count += 1
-                    status = entry.stat(follow_symlinks=False)
+                    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                     total += status.st_blocks * 512
                     if stat.S_ISDIR(status.st_mode):
-                        pending.append(entry.path)
-        except OSError:
-            continue
+                        pending.append(os.open(name, _FOLDER, dir_fd=fd))
+            except FileNotFoundError:
+                continue  # it went while we looked
+            except OSError:
+                total += UNREADABLE
+            finally:
+                os.close(fd)
+    finally:
+        for fd in pending:
+            os.close(fd)
     return total, count
 
 

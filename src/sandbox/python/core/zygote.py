@@ -98,10 +98,11 @@ class Zygote:
         self._orders = {}  # descriptor of a link -> (socket, order)
         self._guests = {}  # pid -> sandbox
         self._retiring = False
+        os.setsid()
         linux.set_name("zygote")
         self._channel = frames.Channel(world.connect())
         self._channel.send_json({"role": "zygote", "token": command["token"]})
-        if world.namespaces:
+        if world.own_tree:
             linux.unshare(linux.CLONE_NEWNS)
             linux.mount("zygote", "/run", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=700,size=32m")
             os.environ.clear()
@@ -227,6 +228,7 @@ class Zygote:
 
     def _become_guest(self, link):
         """In the child: lets go of every socket object, so that no destructor closes a number that is used again."""
+        os.setsid()  # a signal to a process group crosses pid namespaces: nobody shares ours
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for end in (self._channel.socket, self._links, link, *(sock for sock, _ in self._orders.values())):

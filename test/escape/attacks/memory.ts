@@ -1,0 +1,322 @@
+import { type Attack, type Ending, LANDLOCK, NAMESPACES } from '../support/attack.js'
+
+const OUT: Ending = { status: 'out_of_memory', limit: 'memory', stdout: '' }
+/** Held by a limit that the code gets an error from, or ended: both are right, to be let through is not. */
+const HELD: Ending = {
+  status: ['completed', 'failed', 'limit_exceeded', 'out_of_memory'],
+  stdout: /^(tried\n)?$/,
+}
+
+/** Twice the limit of the tests and more, in mebibytes. */
+const TOO_MUCH = 360
+const WAIT = 'time.sleep(0.3)\nescaped("no limit")'
+
+/** Memory beyond the limit, of each kind that there is. */
+export const memory: readonly Attack[] = [
+  { name: 'anonymous memory', code: `block = b"x" * (${TOO_MUCH} << 20)\n${WAIT}`, ends: OUT },
+  {
+    name: 'anonymous memory in small pieces',
+    code: `blocks = [bytes([n & 255]) * (1 << 16) for n in range(${TOO_MUCH} * 16)]\n${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'MAP_POPULATE: memory as fast as the kernel gives it',
+    code: `for _ in range(${TOO_MUCH / 8}): raw(NR["mmap"], 0, 8 << 20, 3, 0x8022, -1, 0)\n${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'MAP_POPULATE in two processes',
+    tiers: NAMESPACES,
+    code: `os.fork()\nfor _ in range(${TOO_MUCH / 12}): raw(NR["mmap"], 0, 8 << 20, 3, 0x8022, -1, 0)\n${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'memory of eight processes, each within the limit',
+    tiers: NAMESPACES,
+    code: `for _ in range(7):
+    if os.fork() == 0: break
+block = b"x" * (${TOO_MUCH / 8} << 20)\n${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'shared anonymous memory',
+    code: `import mmap\nblock = mmap.mmap(-1, ${TOO_MUCH} << 20)\nfor n in range(0, len(block), 4096): block[n] = 1\n${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'shared anonymous memory that only a child has touched',
+    tiers: NAMESPACES,
+    code: `import mmap
+block = mmap.mmap(-1, ${TOO_MUCH} << 20)
+if os.fork() == 0:
+    for n in range(0, len(block), 4096): block[n] = 1
+    os._exit(0)
+os.wait()
+for n in range(0, len(block), 4096): block[n]
+${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'shared memory touched by a child that has gone, mapped by nobody who touches it',
+    tiers: NAMESPACES,
+    code: `import mmap
+block = mmap.mmap(-1, ${TOO_MUCH} << 20)
+for part in range(12):
+    if os.fork() == 0:
+        size = len(block) // 12
+        for n in range(part * size, part * size + size, 4096): block[n] = 1
+        os._exit(0)
+    os.wait()
+${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'shared anonymous memory, filled and dropped from the page tables',
+    code: `import mmap
+block = mmap.mmap(-1, ${TOO_MUCH} << 20)
+for n in range(0, len(block), 4 << 20):
+    block[n : n + (4 << 20)] = bytes(4 << 20)
+    block.madvise(mmap.MADV_DONTNEED)
+${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'pages written after a fork',
+    tiers: NAMESPACES,
+    code: `block = bytearray(60 << 20)
+for n in range(0, len(block), 4096): block[n] = 1
+for _ in range(5):
+    if os.fork() == 0: break
+for n in range(0, len(block), 4096): block[n] = os.getpid() & 255
+${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'page tables of untouched memory',
+    code: `reads = ctypes.c_char.from_address
+for _ in range(${TOO_MUCH / 2}):
+    address = libc.syscall(ctypes.c_long(NR["mmap"]), None, ctypes.c_long(1 << 30), ctypes.c_long(1), ctypes.c_long(0x4022), ctypes.c_long(-1), None)
+    raw(NR["madvise"], address, 1 << 30, 15)  # no huge pages
+    for n in range(0, 1 << 30, 2 << 20): reads(address + n).value
+${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'the stacks of threads',
+    code: `import threading
+threading.stack_size(64 << 20)
+def fill(): block = (ctypes.c_char * (50 << 20))(); ctypes.memset(block, 1, 50 << 20); time.sleep(2)
+for _ in range(8): threading.Thread(target=fill, daemon=True).start()
+${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'memory of a thread whose process shows none, since its leader has ended',
+    code: `import threading
+def fill():
+    time.sleep(0.1)
+    block = b"x" * (${TOO_MUCH} << 20)
+    ${WAIT.replaceAll('\n', '\n    ')}
+threading.Thread(target=fill).start()
+raw(NR["exit"], 0)`,
+    ends: OUT,
+  },
+  {
+    name: 'shared memory of a thread whose leader has ended, dropped from the page tables',
+    code: `import mmap, threading
+def fill():
+    time.sleep(0.1)
+    block = mmap.mmap(-1, ${TOO_MUCH} << 20)
+    for n in range(0, len(block), 4 << 20):
+        block[n : n + (4 << 20)] = bytes(4 << 20)
+        block.madvise(mmap.MADV_DONTNEED)
+    ${WAIT.replaceAll('\n', '\n    ')}
+threading.Thread(target=fill).start()
+raw(NR["exit"], 0)`,
+    ends: OUT,
+  },
+  {
+    name: 'memory let go of and taken again, so that a look comes between',
+    code: `for n in range(60):
+    block = b"x" * (${TOO_MUCH} << 20)
+    del block
+escaped("no limit")`,
+    ends: OUT,
+  },
+  {
+    name: 'files of the workspace',
+    code: `for n in range(40):
+    open(str(n), "wb").write(b"x" * (1 << 20))
+    time.sleep(0.02)
+escaped("no limit")`,
+    ends: { status: ['failed', 'limit_exceeded'], limit: 'workspace_bytes', stdout: '' },
+  },
+  {
+    name: 'files of the temporary folder, the home and /dev/shm together',
+    tiers: NAMESPACES,
+    code: `for folder in ("/tmp", "/dev/shm", os.path.expanduser("~"), "."):
+    for n in range(3): open(f"{folder}/{n}", "wb").write(b"x" * (2 << 20))
+escaped("no limit")`,
+    ends: { status: 'failed', limit: 'workspace_bytes', stdout: '' },
+  },
+  {
+    name: 'files without a name, held open',
+    code: `held = []
+for n in range(40):
+    held.append(open(str(n), "w+b", buffering=0))
+    os.unlink(str(n))
+    held[-1].write(b"x" * (1 << 20))
+    time.sleep(0.02)
+escaped("no limit")`,
+    ends: { status: ['failed', 'limit_exceeded'], limit: ['workspace_bytes', 'open_files'], stdout: '' },
+  },
+  {
+    name: 'files without a name, mapped and closed',
+    code: `import mmap
+held = []
+for n in range(40):
+    with open(str(n), "w+b", buffering=0) as file:
+        os.unlink(str(n))
+        file.truncate(1 << 20)
+        held.append(mmap.mmap(file.fileno(), 1 << 20))
+        held[-1][:] = b"x" * (1 << 20)
+    time.sleep(0.02)
+escaped("no limit")`,
+    ends: { status: ['failed', 'limit_exceeded', 'crashed', 'out_of_memory'], stdout: '' },
+  },
+  {
+    name: 'a file of a size beyond everything, with nothing in it',
+    code: `with open("sparse", "wb") as file: attempt(lambda: os.truncate(file.fileno(), 1 << 40))
+attempt(lambda: os.posix_fallocate(os.open("sparse", os.O_RDWR), 0, 1 << 40))
+print("tried")`,
+    ends: { status: 'completed', stdout: 'tried\n' },
+  },
+  {
+    name: 'one file beyond its size',
+    code: `with open("big", "wb", buffering=0) as file:
+    for _ in range(8): file.write(b"x" * (1 << 20))
+escaped("no limit")`,
+    ends: { status: ['failed', 'completed'], limit: 'file_size', stdout: '' },
+  },
+  {
+    name: 'more files than there may be',
+    code: `for n in range(900):
+    open(str(n), "w").close()
+    if n % 50 == 49: time.sleep(0.02)
+time.sleep(0.5)
+escaped("no limit")`,
+    ends: { status: ['failed', 'limit_exceeded'], limit: 'workspace_files', stdout: '' },
+  },
+  {
+    name: 'more folders than there may be, one in the other',
+    code: `for n in range(900):
+    os.mkdir("d"); os.chdir("d")
+    if n % 50 == 49: time.sleep(0.02)
+time.sleep(0.5)
+escaped("no limit")`,
+    ends: { status: ['failed', 'limit_exceeded'], limit: 'workspace_files', stdout: '' },
+  },
+  {
+    name: 'more links than there may be',
+    code: `for n in range(900):
+    os.symlink("x" * 200, str(n))
+    if n % 50 == 49: time.sleep(0.02)
+time.sleep(0.5)
+escaped("no limit")`,
+    ends: { status: ['failed', 'limit_exceeded'], limit: 'workspace_files', stdout: '' },
+  },
+  {
+    name: 'memory that waits in sockets',
+    tiers: NAMESPACES,
+    code: `block = b"x" * 65536
+for _ in range(10):
+    if os.fork() == 0: break
+held = []
+while True:
+    try: pair = socket.socketpair()
+    except OSError: break
+    for one in pair:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 26)
+        one.setblocking(False)
+        held.append(one)
+        try:
+            while True: one.send(block)
+        except OSError: pass
+time.sleep(0.5)
+print("tried") if os.getpid() == 2 else os._exit(0)`,
+    ends: HELD,
+  },
+  {
+    name: 'memory that waits in sockets within sockets',
+    code: `pair = socket.socketpair()
+held = [pair]
+for one in pair: one.setblocking(False)
+sent = 0
+try:
+    for _ in range(2000):
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            while True: ours.send(b"x" * 65536)
+        except OSError: pass
+        socket.send_fds(pair[0], [b"x"], [ours.fileno(), theirs.fileno()])
+        ours.close(); theirs.close()
+        sent += 1
+except OSError: pass
+if sent > 400: escaped(sent)
+print("tried")`,
+    ends: HELD,
+  },
+  {
+    name: 'memory that waits in pipes',
+    code: `import fcntl
+held = []
+try:
+    while True:
+        ours, theirs = os.pipe()
+        held.append(theirs)
+        try: fcntl.fcntl(theirs, 1031, 1 << 20); escaped("a larger pipe")
+        except OSError: pass
+        os.set_blocking(theirs, False)
+        try:
+            while True: os.write(theirs, bytes(65536))
+        except OSError: pass
+except OSError: pass
+print("tried")`,
+  },
+  {
+    name: 'signals and timers that wait in the kernel',
+    code: `made, event, place = 0, ctypes.create_string_buffer(struct.pack("QiiI", 0, 10, 1, 0), 64), ctypes.create_string_buffer(8)
+while made < 20000 and raw(NR["timer_create"], 1, event, place) == "allowed": made += 1
+if made > 10000: escaped(made, "timers")
+print("tried")`,
+  },
+  {
+    name: 'open files beyond their number',
+    code: `held = []
+for _ in range(400): held.append(os.open("/dev/null", os.O_RDONLY))
+escaped(len(held))`,
+    ends: { status: 'failed', limit: 'open_files', stdout: '' },
+  },
+  {
+    name: 'locked memory, and huge pages by advice',
+    code: `import mmap
+area = mmap.mmap(-1, 1 << 20)
+if raw(NR["mlockall"], 3) == "allowed": escaped("all")
+if raw(NR["mlock"], ctypes.addressof(ctypes.c_char.from_buffer(area)), 1 << 20) == "allowed": escaped("a mebibyte")
+print("tried")`,
+  },
+  {
+    name: 'memory by recursion without end',
+    code: 'sys.setrecursionlimit(10 ** 9)\ndef f(n): return f(n + 1) + 1\nf(0)',
+    ends: { status: ['failed', 'crashed', 'out_of_memory'], stdout: '' },
+  },
+  {
+    name: 'a memory limit of one’s own that hides the use',
+    tiers: LANDLOCK,
+    code: `attempt(lambda: open("/proc/self/clear_refs", "w").write("5"))
+block = b"x" * (${TOO_MUCH} << 20)
+${WAIT}`,
+    ends: OUT,
+  },
+]
