@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 export interface Process {
   readonly pid: number
   readonly parent: number
-  /** The name it gave itself: "zygote" for the zygote and its guests, "warden", or the interpreter's. */
+  /** The name it gave itself: "zygote", "warden", or the interpreter's for the template and the guests. */
   readonly name: string
   readonly uid: number
   /** With the pid, what tells two processes apart: clock ticks since the machine's start. */
@@ -39,10 +39,9 @@ export function machinery(): {
 } {
   const all = descendants()
   const zygotes = all.filter(one => one.name === 'zygote')
-  const forkedByZygote = (one: Process) => zygotes.some(other => other.pid === one.parent)
   return {
-    zygote: zygotes.find(one => !forkedByZygote(one)),
-    guests: zygotes.filter(forkedByZygote),
+    zygote: zygotes[0],
+    guests: all.filter(one => zygotes.some(zygote => zygote.pid === one.parent)),
     wardens: all.filter(one => one.name === 'warden'),
     template: all.filter(one => one.parent === process.pid && one.name.startsWith('python')),
   }
