@@ -1,0 +1,278 @@
+"""One run of one piece of code, as its warden sees it: hands the code over, pumps the output, holds the limits, names the end."""
+
+import json
+import os
+import select
+import signal
+import time
+
+from . import frames, workspace
+
+WATCH_S = 0.02
+INTERRUPT_S = 0.5  # from SIGINT to SIGKILL when a call is cancelled
+SWEEP_S = 2.0  # for the last processes to die
+FLUSH_S = 10.0  # for the worker to take the end of the output
+BACKLOG = 1 << 20  # bytes that may wait for the worker before the pipes are left alone
+CONTROL_LIMIT = 1 << 20  # of one frame that a guest may send
+HINTS = (b"file_size", b"open_files", b"processes")
+
+
+class Run:
+    """One run of one piece of code, from the moment that the guest gets it until the last byte of its output."""
+
+    def __init__(self, warden, order, code):
+        self._warden = warden
+        self._limits = warden._limits
+        self._order = order
+        self._code = code
+        self._cause = None  # why we ended it: wall, cpu, memory, processes, workspace_bytes, workspace_files, cancelled
+        self._figure = None  # the use that was over its limit
+        self._value = None
+        self._hint = None
+        self._heard = 0
+        self._interrupted_at = None
+        self._exited = False
+        self._poll = select.poll()
+        self._pipes = {}
+        self._next_workspace = 0.0
+
+    def go(self, commands):
+        """commands: frames that came in one piece with the code."""
+        w = self._warden
+        with open(w.script, "wb") as file:
+            file.write(self._code)
+        w.control.setblocking(True)  # the guest is still our own code: it reads to the end
+        w.control.sendall(frames.pack(frames.CODE, self._code))
+        w.control.setblocking(False)
+        w.send_json({"event": "started"})
+        started = time.monotonic()
+        self._deadline = started + self._order["wall_ms"] / 1000
+        self._register()
+        for kind, payload in commands:
+            self._command(kind, payload)
+        next_watch = started + WATCH_S
+        while not self._exited and self._cause is None:
+            now = time.monotonic()
+            wait = max(0.0, min(next_watch, self._deadline) - now)
+            self._serve_events(self._poll.poll(wait * 1000))
+            now = time.monotonic()
+            if self._exited or self._cause is not None:
+                break
+            if now >= self._deadline:
+                self._cause = "wall"
+            elif self._interrupted_at is not None and now - self._interrupted_at >= INTERRUPT_S:
+                self._cause = "cancelled"
+            elif now >= next_watch:
+                self._reap()  # orphans that have died would fill the process limit
+                self._look(now)
+                next_watch = time.monotonic() + WATCH_S
+        if self._interrupted_at is not None and self._cause is None:
+            self._cause = "cancelled"
+        self._finish(started)
+
+    def _register(self):
+        self._poll.register(self._warden.worker, select.POLLIN)
+        self._poll.register(self._warden.guest, select.POLLIN)
+        self._poll.register(self._warden.control, select.POLLIN)
+        for stream, kind in ((self._warden.stdout, frames.STDOUT), (self._warden.stderr, frames.STDERR)):
+            self._pipes[stream.fd] = (stream, kind)
+        self._reading = False
+        self._read_pipes(True)
+
+    def _read_pipes(self, on):
+        """Stops and starts listening to the pipes: while the worker is slow, the code waits in its write."""
+        if on != self._reading:
+            for fd, (stream, _) in self._pipes.items():
+                if not stream.closed:
+                    (self._poll.register if on else self._poll.unregister)(fd, *([select.POLLIN] if on else []))
+            self._reading = on
+            self._poll.modify(self._warden.worker, select.POLLIN if on else select.POLLIN | select.POLLOUT)
+
+    def _serve_events(self, events):
+        for fd, _ in events:
+            if fd == self._warden.guest:
+                self._exited = True
+            elif fd == self._warden.worker.fileno():
+                for kind, payload in self._warden.receive():
+                    self._command(kind, payload)
+            elif fd == self._warden.control.fileno():
+                self._hear_guest()
+            elif fd in self._pipes:
+                self._pump(*self._pipes[fd])
+        self._warden.flush()
+        self._read_pipes(len(self._warden.outgoing) < BACKLOG)
+
+    def _command(self, kind, payload):
+        if kind == frames.JSON and json.loads(payload)["op"] == "cancel" and self._interrupted_at is None:
+            self._interrupted_at = time.monotonic()
+            _signal(self._warden.guest, signal.SIGINT)
+
+    def _pump(self, stream, kind):
+        data = stream.read()
+        if data:
+            self._warden.send(kind, data)
+        if stream.closed:
+            self._poll.unregister(stream.fd)
+
+    def _hear_guest(self):
+        """One value is taken; everything else, and anything malformed, is not heard any more."""
+        try:
+            data = self._warden.control.recv(1 << 16)
+            self._note(data)
+            if data:
+                return
+        except BlockingIOError:
+            return
+        except (OSError, ValueError):
+            pass
+        self._poll.unregister(self._warden.control)
+
+    def _look(self, now):
+        """The limits that nothing but a look can hold."""
+        w, limits, seen = self._warden, self._limits, self._warden.watch
+        if not w.world.has("watch"):
+            return
+        used = seen.memory()
+        if used > limits["memory_bytes"]:
+            self._cause, self._figure = "memory", used
+        elif seen.processes() > limits["processes"] and not w.world.namespaces:
+            self._cause, self._figure = "processes", seen.peak_processes
+        elif seen.cpu_ms() > self._order["cpu_ms"]:
+            self._cause, self._figure = "cpu", seen.cpu_ms()
+        elif not w.world.own_tree and now >= self._next_workspace:
+            self._look_at_workspace()
+            took = time.monotonic() - now
+            self._next_workspace = now + max(0.1, 10 * took)
+
+    def _look_at_workspace(self):
+        limits = self._limits
+        box = os.path.dirname(self._warden.place)
+        used, count = workspace.usage(box, limits["workspace_files"] + 16)
+        seen = self._warden.watch
+        for pid in seen.proc.processes():
+            used += workspace.unlinked(seen.proc.folder, pid, box)
+        seen.box_peak_bytes = max(seen.box_peak_bytes, used % workspace.UNREADABLE)
+        seen.box_peak_files = max(seen.box_peak_files, count)
+        if used > limits["workspace_bytes"]:
+            self._cause, self._figure = "workspace_bytes", used if used < workspace.UNREADABLE else None
+        elif count > limits["workspace_files"] + 8:
+            self._cause, self._figure = "workspace_files", count
+
+    # ------------------------------------------------------------ the end
+
+    def _finish(self, started):
+        w = self._warden
+        ended = time.monotonic()
+        processes = w.watch.processes() if self._cause == "processes" else w.watch.peak_processes
+        self._kill_all()
+        for stream, kind in self._pipes.values():
+            while not stream.closed:
+                data = stream.read()
+                if data is None:
+                    break
+                if data:
+                    w.send(kind, data)
+        self._hear_the_rest()
+        for stream, kind in ((w.stdout, frames.STDOUT_TAIL), (w.stderr, frames.STDERR_TAIL)):
+            tail = stream.tail()
+            if tail:
+                w.send(kind, tail)
+        if self._value is not None:
+            w.send(frames.VALUE, self._value)
+        usage = os.times()
+        found, more = workspace.listing(w.place, self._limits["workspace_files"] + 64)
+        w.send_json(
+            {
+                "event": "end",
+                "cause": self._cause,
+                "figure": self._figure,
+                "hint": self._hint or self._limit_reached(found),
+                "run_ms": round((ended - started) * 1000),
+                # Orphans and what was killed, waited for here; the guest and its children are in the zygote's count.
+                "cpu_seen_ms": w.watch.cpu_seen_ms,
+                "cpu_ms": round((usage.children_user + usage.children_system) * 1000),
+                "peak_bytes": w.watch.peak_bytes,
+                "baseline_bytes": w.watch.baseline,
+                "peak_processes": processes,
+                "workspace_bytes": w.watch.box_peak_bytes,
+                "workspace_files": w.watch.box_peak_files,
+                "workspace_full": w.watch.box_full_bytes,
+                "workspace_files_full": w.watch.box_full_files,
+                "stdout_total": w.stdout.total,
+                "stderr_total": w.stderr.total,
+                "files": found,
+                "files_more": more,
+            }
+        )
+        limit = time.monotonic() + FLUSH_S
+        poll = select.poll()
+        poll.register(w.worker, select.POLLOUT)
+        while w.outgoing and time.monotonic() < limit:
+            poll.poll(100)
+            w.flush()
+
+    def _limit_reached(self, files):
+        """A limit that the code met and lived with, by what it left: a file of just that size."""
+        if any(file["bytes"] == self._limits["file_bytes"] for file in files):
+            return "file_size"
+        return None
+
+    def _kill_all(self):
+        """SIGKILL to everything but this process, until nothing is left: then the pipes hold all that was written."""
+        w = self._warden
+        limit = time.monotonic() + SWEEP_S
+        guest = select.poll()
+        guest.register(w.guest, select.POLLIN)
+        while time.monotonic() < limit:
+            if os.getpid() == 1:  # of a pid namespace of its own: -1 is all that is in it, and nobody else
+                try:
+                    os.kill(-1, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            else:
+                _signal(w.guest, signal.SIGKILL)
+            gone = bool(guest.poll(0 if self._exited else 20))
+            left = self._reap()
+            if gone and not left:
+                break
+            if gone:
+                time.sleep(0.002)
+        w.watch._look_into_box()
+
+    def _reap(self):
+        """Waits for the orphans that have died; whether any still lives."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+
+    def _hear_the_rest(self):
+        """A value that was sent in the last moment."""
+        try:
+            while True:
+                data = self._warden.control.recv(1 << 16)
+                if not data:
+                    return
+                self._note(data)
+        except (OSError, ValueError):
+            return
+
+    def _note(self, data):
+        self._heard += len(data)
+        if self._heard > CONTROL_LIMIT:
+            raise ValueError("more than a guest has to say")
+        for kind, payload in self._warden.control_decoder.feed(data):
+            if kind == frames.VALUE and self._value is None:
+                self._value = payload
+            elif kind == frames.LIMIT and payload in HINTS:
+                self._hint = payload.decode()
+
+
+def _signal(pidfd, number):
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        pass
