@@ -213,14 +213,14 @@ class Warden:
 
     # ------------------------------------------------------------ the worker's side
 
-    def _send(self, kind, payload):
+    def send(self, kind, payload):
         self.outgoing += frames.pack(kind, payload)
         self.flush()
 
-    def _send_json(self, value):
+    def send_json(self, value):
         self.send(frames.JSON, json.dumps(value).encode())
 
-    def _flush(self):
+    def flush(self):
         """Writes what the worker takes now; never waits."""
         while self.outgoing:
             try:
@@ -231,7 +231,7 @@ class Warden:
                 os._exit(1)  # the worker has gone, and nobody is left to run for
             del self.outgoing[:sent]
 
-    def _receive(self):
+    def receive(self):
         try:
             data = self.worker.recv(1 << 16, socket.MSG_DONTWAIT)
         except BlockingIOError:
