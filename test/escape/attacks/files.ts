@@ -212,7 +212,6 @@ print("tried")`,
   },
   {
     name: 'inotify: names in folders of the host',
-    tiers: LANDLOCK,
     code: 'for name in ("inotify_init", "inotify_init1"): refused(name, 0)\nrefused("inotify_add_watch", 0, b"/tmp", 0x100)\nprint("tried")',
   },
   {

@@ -76,8 +76,8 @@ TABLE = (
         namespaces=ALLOW, landlock=REFUSE),
     row("fsetxattr fremovexattr", "attributes of an open file: the same as rights", guests=ALLOW, shared=REFUSE),
     row("inotify_init inotify_init1 inotify_add_watch inotify_rm_watch",
-        "watching folders: Landlock does not know it, so one could see the names of other calls' files",
-        namespaces=ALLOW, landlock=REFUSE),
+        "watching folders shows what others do in them: names of their files, and in the read-only trees, which all"
+        " sandboxes share with the host, which libraries and programs they use", guests=REFUSE),
     row("sync syncfs", "writes out the disks of the whole host", guests=REFUSE),
     row("name_to_handle_at open_by_handle_at", "files by handle go round every path rule", guests=REFUSE),
     row("fanotify_init fanotify_mark", "watches whole file systems", guests=REFUSE),
@@ -178,7 +178,9 @@ TABLE = (
         namespaces=ALLOW, landlock=REFUSE),
     row("sendto", "send() is sendto() without an address", namespaces=ALLOW, landlock=rules.SEND_WITHOUT_ADDRESS,
         warden=rules.SEND_WITHOUT_ADDRESS),
-    both("recvfrom sendmsg recvmsg shutdown getsockname getpeername getsockopt", "talking over what is connected"),
+    both("recvfrom recvmsg shutdown getsockname getpeername getsockopt", "talking over what is connected"),
+    row("sendmsg", "the same, and descriptors in flight: files that fill the disk where neither a walk nor a look at open"
+        " files finds them", namespaces=ALLOW, landlock=REFUSE, warden=ALLOW),
     row("sendmmsg recvmmsg", "many datagrams at once", namespaces=ALLOW),
     row("setsockopt", "by level and option", namespaces=rules.SET_SOCKET_OPTION, landlock=rules.SET_SOCKET_OPTION_UNIX,
         warden=rules.SET_SOCKET_OPTION_UNIX),
