@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { parseJson } from './listener.js'
 
 const PROBE_TIMEOUT_MS = 20_000
+const REASON_CHARS = 200
 
 /** An interpreter that the sandbox can use, and the places outside of /usr that it needs. */
 export interface Interpreter {
@@ -66,9 +67,9 @@ export async function findInterpreter(command: string, env: NodeJS.ProcessEnv): 
     env: Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('PYTHON'))),
     cwd: '/',
     timeout: PROBE_TIMEOUT_MS,
-  }).catch((error: Error) => {
+  }).catch((error: ProbeFailure) => {
     throw new InterpreterError(
-      `SANDBOX_PYTHON: ${JSON.stringify(command)} does not start (${error.message.trim().split('\n').at(-1)}); name a CPython of 3.10 or later`,
+      `SANDBOX_PYTHON: ${JSON.stringify(command)} does not start (${reasonOf(error)}); name a CPython of 3.10 or later`,
     )
   })
   const answer = ProbeResult.safeParse(parseJson(Buffer.from(stdout.trim().split('\n').at(-1) ?? '')))
@@ -95,6 +96,23 @@ export async function findInterpreter(command: string, env: NodeJS.ProcessEnv): 
     trees,
     notShown: probe.path.filter(place => !shown.some(tree => isBelow(path.resolve(place), tree))),
   }
+}
+
+/** As execFile rejects: `code` is the exit code, or the system's name for why there was no start. */
+interface ProbeFailure extends Error {
+  readonly code?: string | number | null
+  readonly signal?: NodeJS.Signals | null
+  readonly killed?: boolean
+  readonly stderr?: string
+}
+
+/** Its last words, else how it ended. Never the message of execFile, which holds the whole command, and so the probe. */
+function reasonOf({ code, signal, killed, stderr = '', message }: ProbeFailure): string {
+  const words = stderr.trim().split('\n').at(-1) ?? ''
+  if (words !== '') return words.length > REASON_CHARS ? `${words.slice(0, REASON_CHARS - 1).toWellFormed()}…` : words
+  if (typeof code === 'string') return message.split('\n', 1)[0] ?? code
+  if (killed === true) return `no answer within ${PROBE_TIMEOUT_MS / 1000} s`
+  return signal === null || signal === undefined ? `exit code ${code}` : signal
 }
 
 /** What sandboxes see anyway. */

@@ -19,6 +19,8 @@ export interface OpenOptions {
   /** Tests only, as landlockAbiMost: what is left out of the sandbox, and that no self-test then refuses to serve. */
   readonly layersOff?: readonly LayerSwitch[]
   readonly skipSelfTest?: boolean
+  /** Tests only: how soon a zygote is replaced. */
+  readonly runsPerZygote?: number
   onHealth?(healthy: boolean, reason: string): void
 }
 
@@ -67,6 +69,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
       log,
       ...(options.landlockAbiMost === undefined ? {} : { landlockAbiMost: options.landlockAbiMost }),
       ...(options.layersOff === undefined ? {} : { layersOff: options.layersOff }),
+      ...(options.runsPerZygote === undefined ? {} : { runsPerZygote: options.runsPerZygote }),
     }
     let machinery: Machinery
     try {
@@ -85,7 +88,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
       cpus: options.cpus,
       ...(options.onHealth === undefined ? {} : { onHealth: options.onHealth }),
     })
-    const escapes = options.skipSelfTest ? [] : await selfTest(pool)
+    const escapes = options.skipSelfTest ? [] : await selfTest(pool, config)
     if (escapes.length > 0) {
       await pool.close()
       attempts.push({ tier, ok: false, step: 'self-test', message: `the self-test got through: ${escapes.join(', ')}` })

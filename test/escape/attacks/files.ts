@@ -1,4 +1,4 @@
-import { type Attack, LANDLOCK, NAMESPACES } from '../support/attack.js'
+import { type Attack, NAMESPACES } from '../support/attack.js'
 
 /** Something done to a file of the host that everybody may write to, by its path. */
 const toBait = (name: string, body: string, more: Partial<Attack> = {}): Attack => ({

@@ -148,7 +148,8 @@ class Reporter:
         return status.st_dev, status.st_ino
 
     def limit(self, error):
-        """Says which limit it was that raised; the code could say so as well, and would only mislabel itself."""
+        """Says which limit it was that raised, in any process of the run; the code could say so as well, and would only
+        mislabel itself."""
         number = error.errno if isinstance(error, OSError) else None
         if isinstance(error, RuntimeError) and "start new thread" in str(error):
             number = errno.EAGAIN
@@ -157,6 +158,8 @@ class Reporter:
             self._send(frames.LIMIT, name.encode())
 
     def value(self, text):
+        if _getpid() != self._pid:
+            return  # a forked child that fell off the end of the script
         if len(text) > VALUE_CHARS:
             head = VALUE_CHARS * 2 // 5
             left_out = len(text) - VALUE_CHARS
@@ -164,8 +167,6 @@ class Reporter:
         self._send(frames.VALUE, text.encode("utf-8", "backslashreplace"))
 
     def _send(self, kind, payload):
-        if _getpid() != self._pid:
-            return  # a forked child that fell off the end of the script
         data = frames.pack(kind, payload)
         try:
             if self._look() == self._identity:
