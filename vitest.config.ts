@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['test/{unit,backend,sandbox,e2e,fault,escape}/**/*.test.ts'],
+    include: ['test/{unit,backend,sandbox,e2e,fault,escape,soak}/**/*.test.ts'],
     pool: 'forks',
     testTimeout: 30_000,
     hookTimeout: 60_000,

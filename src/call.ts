@@ -5,7 +5,6 @@ import type { Delivery } from './backend/deliver.js'
 import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol.js'
 import type { Config } from './config.js'
-import { journalKey } from './journal/journal.js'
 import type { Outcome } from './outcome.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool/tool.js'
 import { LEAST_WALL_MS, TOO_LATE } from './tool/wall-time.js'
@@ -45,7 +44,7 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   // The name is the model's word: it may be of any length.
   const log = context.log.child({ fcall_id: loggedId(call.fcall_id), tool: call.fcall_name.slice(0, NAME_SHOWN_CHARS) })
   const giveUpAtMs = arrivedMs + GIVE_UP_MS + SKEW_MS - ageMs(call, context)
-  const answering: Answering = { call, key: journalKey(call), giveUpAtMs }
+  const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs }
   const known = await knownAlready(answering, context, log)
   if (known !== null) return known
   const delta: { stream: DeltaStream | null } = { stream: null }
@@ -78,7 +77,8 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
  */
 export async function rejectUnreadable(call: UnreadableCall, problem: string, context: CallContext): Promise<boolean> {
   const log = context.log.child({ fcall_id: loggedId(call.fcall_id) })
-  const answering: Answering = { call, key: journalKey(call), giveUpAtMs: performance.now() + GIVE_UP_MS }
+  const giveUpAtMs = performance.now() + GIVE_UP_MS
+  const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs }
   const known = await knownAlready(answering, context, log)
   if (known !== null) return known
   const message = `Not run: the call reached this worker in a form that it cannot read (${problem}). Its arguments are not at fault.`

@@ -4,6 +4,8 @@ import { fullJitterMs, sleep as realSleep, type Sleep } from './waiting.js'
 
 const FIRST_DELAY_MS = 1_000
 const LONGEST_DELAY_MS = 30_000
+/** A backend that names a longer Retry-After than we have time for would otherwise never get the answer. */
+const LONGEST_RETRY_AFTER_MS = 60_000
 
 export type Delivery =
   | { readonly delivered: true; readonly alreadyAnswered: boolean; readonly attempts: number }
@@ -20,7 +22,7 @@ export interface DeliverOptions {
   /** With the call's id in its bindings. */
   readonly log: Logger
   readonly signal: AbortSignal
-  /** From the first attempt; after that no further attempt begins. */
+  /** From the first attempt until the last begins. */
   readonly giveUpAfterMs: number
   readonly random?: () => number
   readonly sleep?: Sleep
@@ -30,8 +32,8 @@ export interface DeliverOptions {
 
 /**
  * Repeats `attempt` until the backend has taken it, refuses it for good, or time runs out. Waits with full jitter from 1 s
- * doubling to 30 s, and never less than the backend's Retry-After. A refused key (auth) is retried as well: the
- * HTTP side has thrown its cached token away by then. Never throws.
+ * doubling to 30 s, not less than the backend's Retry-After up to 60 s, and not beyond the end, where the last attempt is made. A
+ * refused key (auth) is retried as well: the HTTP side has thrown its cached token away by then. Never throws.
  */
 export async function deliverWithRetry(
   attempt: (signal: AbortSignal) => Promise<void>,
@@ -63,9 +65,10 @@ export async function deliverWithRetry(
     }
     if (signal.aborted) return { delivered: false, why: 'aborted', attempts }
     const leftMs = giveUpAfterMs - (now() - startedMs)
-    const delayMs = Math.max(fullJitterMs(attempts, FIRST_DELAY_MS, LONGEST_DELAY_MS, random), error.retryAfterMs ?? 0)
-    if (delayMs >= leftMs) return { delivered: false, why: 'gave_up', error, attempts }
+    if (leftMs <= 0) return { delivered: false, why: 'gave_up', error, attempts }
+    const askedMs = Math.min(error.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS)
+    const delayMs = Math.max(fullJitterMs(attempts, FIRST_DELAY_MS, LONGEST_DELAY_MS, random), askedMs)
     if (attempts === 1) log.warn({ reason: error.message, kind: error.kind }, 'delivery failed, will be retried')
-    await sleep(delayMs, signal)
+    await sleep(Math.min(delayMs, leftMs), signal)
   }
 }

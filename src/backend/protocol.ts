@@ -89,6 +89,11 @@ const harmlessInt = z
 
 const id = z.string().min(1, 'must not be empty')
 
+/** What goes into a header as it is and comes out as it was; longer ones are refused by common servers. */
+const headerText = z.string().regex(/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/, 'can not be sent as a header')
+const key = headerText.max(8_000, 'is too long to be sent as a header')
+const persona = headerText.max(1_000)
+
 /**
  * Strict where a wrong value would do harm: the call's id and key (an answer to nobody), the coordinates (deltas shown
  * under another message), the creation time (the deadline). Unknown fields are ignored: the backend may grow.
@@ -108,7 +113,8 @@ const callSchema = z.object({
   fcall_name: id,
   fcall_arguments: harmlessText,
   fcall_created_ts: z.number(),
-  fcall_untrusted_key: id,
+  // Before anything runs: with a key that cannot be sent no answer can be posted.
+  fcall_untrusted_key: key,
   connected_persona_id: z
     .string()
     .nullish()
@@ -128,13 +134,14 @@ export type UnreadableCall = CallIdentity & Pick<ToolCall, 'confirmed_by_human'>
 /** The persona counts as absent, and a person's word as a no, where they are what cannot be read: nothing runs either way. */
 const unreadableCallSchema = z.object({
   fcall_id: id,
-  fcall_untrusted_key: id,
-  connected_persona_id: z.string().nullable().catch(null),
+  fcall_untrusted_key: key,
+  connected_persona_id: persona.nullable().catch(null),
   confirmed_by_human: z.unknown().transform(word => (word === null || word === undefined ? null : word === true)),
 })
 
 export type ParsedCall =
-  | { readonly ok: true; readonly call: ToolCall }
+  /** `personaLeftOut`: there was one, but it cannot be sent as a header; the call is made for nobody in particular. */
+  | { readonly ok: true; readonly call: ToolCall; readonly personaLeftOut: boolean }
   | {
       readonly ok: false
       readonly reason: string
@@ -148,8 +155,15 @@ export type ParsedCall =
  */
 export function parseToolCall(value: unknown): ParsedCall {
   const parsed = callSchema.safeParse(value)
-  if (parsed.success) return { ok: true, call: parsed.data }
-  const faults = parsed.error.issues.slice(0, 5).map(issue => `${issue.path.join('.') || 'call'}: ${issue.message}`)
+  if (parsed.success) {
+    const call = parsed.data
+    const personaLeftOut = Boolean(call.connected_persona_id) && !persona.safeParse(call.connected_persona_id).success
+    return { ok: true, call: personaLeftOut ? { ...call, connected_persona_id: null } : call, personaLeftOut }
+  }
+  // Not "field: fault": the log would take what follows the key's name for the key, and mask it.
+  const faults = parsed.error.issues
+    .slice(0, 5)
+    .map(issue => `${issue.path.join('.') || 'the call'} is wrong: ${issue.message}`)
   const known = z.object({ fcall_id: id }).safeParse(value)
   const answerable = unreadableCallSchema.safeParse(value)
   return {

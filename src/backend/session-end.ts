@@ -68,6 +68,11 @@ export function endByClose(code: number, reason: string, secrets: readonly strin
   }
 }
 
+/** Whether an `error` event of the client says that a message was larger than maxPayload. */
+export function isOverMaxPayload(event: unknown): boolean {
+  return networkCode((event as { error?: unknown }).error) === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH'
+}
+
 /**
  * An `error` event of the client. A plain Error comes from parsing a message and may quote it (a call with its key), so its
  * text is not used; an event of ws holds the system's or ws's own words.

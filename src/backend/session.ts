@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import WebSocket from 'ws'
 import type { Credentials } from './credentials.js'
 import { classifyBackendError, classifyBackendText, parseRetryAfter, textOfBody } from './errors.js'
-import { parseToolCall, type ToolCall, type UnreadableCall, WAIT_FOR_CALL } from './protocol.js'
+import { loggedId, parseToolCall, type ToolCall, type UnreadableCall, WAIT_FOR_CALL } from './protocol.js'
 import {
   type EndCause,
   endByBackendError,
@@ -12,6 +12,7 @@ import {
   endByNetwork,
   endByRefusedUpgrade,
   endByUs,
+  isOverMaxPayload,
   type SessionEnd,
 } from './session-end.js'
 import { faultOfUrl, readRefusal, tolerateNext } from './session-gaps.js'
@@ -31,7 +32,11 @@ interface SessionLimits {
   readonly maxPayloadBytes: number
 }
 
-/** The reference client's figures; docs/protocol.md, "Taking calls". */
+/**
+ * The reference client's figures; docs/protocol.md, "Taking calls". But for the size of a message: what is larger closes the
+ * socket, and a backend that delivers at least once sends it again, and so for ever. So it is well above what can come (10 MiB of
+ * arguments grow sixfold where JSON escapes every character), and the arguments' own limit answers the call.
+ */
 const LIMITS: SessionLimits = {
   credentialsMs: 10_000,
   handshakeMs: 10_000,
@@ -39,7 +44,7 @@ const LIMITS: SessionLimits = {
   pingEveryMs: 30_000,
   pongMs: 10_000,
   stopMs: 1_000,
-  maxPayloadBytes: 10 * 1024 * 1024,
+  maxPayloadBytes: 64 * 1024 * 1024,
 }
 
 export interface SessionOptions {
@@ -197,7 +202,16 @@ function connected(
           const { code, reason } = event as { code: number; reason: string }
           finish(endByClose(code, reason, secrets), 'at once')
         },
-        error: error => finish(endByErrorEvent(error), 'at once'),
+        error: error => {
+          // Never mended by connecting again: whoever runs the backend has to hear of it.
+          if (isOverMaxPayload(error)) {
+            log.error(
+              { maxBytes: limits.maxPayloadBytes },
+              'the backend sent a message too large to be taken, which ends the connection',
+            )
+          }
+          finish(endByErrorEvent(error), 'at once')
+        },
       },
     })
     limitPhase(limits.handshakeMs, 'no websocket handshake in time')
@@ -248,8 +262,14 @@ function connected(
         return
       }
       const parsed = parseToolCall(value)
-      if (parsed.ok) options.onCall(parsed.call)
-      else options.onMalformed(parsed.reason, parsed.fcallId, parsed.unreadable)
+      if (!parsed.ok) {
+        options.onMalformed(parsed.reason, parsed.fcallId, parsed.unreadable)
+        return
+      }
+      if (parsed.personaLeftOut) {
+        log.warn({ fcall_id: loggedId(parsed.call.fcall_id) }, 'the persona of a call can not be sent and is left out')
+      }
+      options.onCall(parsed.call)
     }
 
     function classifyMessages(errors: unknown) {

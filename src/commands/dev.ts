@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import type { BackendConfig } from '../config.js'
 import { runDemo, type StartWorker } from '../dev/demo.js'
 import { runDev } from '../dev/dev-server.js'
@@ -18,10 +19,22 @@ export class PortUnavailable extends Error {
 /** Embedded backend and worker until Ctrl-C. Returns the exit code. Errors: PortUnavailable, and those of openTools. */
 export async function dev(env: NodeJS.ProcessEnv, port: number): Promise<number> {
   const stop = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort())
+  const hurry = new AbortController()
+  let isUp = false
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (!stop.signal.aborted) stop.abort()
+    else if (isUp && !hurry.signal.aborted) hurry.abort()
+    else process.exit(128 + constants.signals[signal])
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
+  const startIt = workerFor(env, stop.signal)
+  const startWorker: StartWorker = async (backendUrl, apiKey) => {
+    const worker = await startIt(backendUrl, apiKey)
+    isUp = true
+    return worker
+  }
   try {
-    const { signal } = stop
-    return await runDev({ startWorker: workerFor(env, signal), out: process.stdout, env, port, signal })
+    return await runDev({ startWorker, out: process.stdout, env, port, signal: stop.signal, hurry: hurry.signal })
   } catch (error) {
     if (error instanceof StartCancelled) return 0
     const { syscall, code } = error as NodeJS.ErrnoException
@@ -44,6 +57,8 @@ function workerFor(env: NodeJS.ProcessEnv, signal?: AbortSignal): StartWorker {
     const { worker, tools } = await startWorker(setup, backend, log, signal === undefined ? {} : { signal })
     return {
       describe: tools.describe,
+      drainMs: setup.config.drainMs,
+      interrupt: () => worker.interruptAll('the worker was told to stop at once'),
       stop: async () => {
         await worker.stop('the embedded backend is closing')
         await tools.pool.close()

@@ -1,9 +1,7 @@
-import { InterpreterError } from '../sandbox/interpreter.js'
-import { SandboxUnavailable, type TierAttempt } from '../sandbox/open.js'
+import { layerRemedy } from '../sandbox/layers.js'
 import { createLog } from '../telemetry/log.js'
 import { openTools, readSetup } from './setup.js'
-
-const EXIT_UNAVAILABLE = 69
+import { EXIT_UNAVAILABLE, failedTiers, unavailableLines } from './unavailable.js'
 
 /** Says which sandbox can be had here, why not a better one, and what to do. Returns the exit code: 0, or 69 for none. */
 export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void): Promise<number> {
@@ -12,10 +10,12 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
   try {
     const tools = await openTools(setup, createLog({ level: 'silent', pretty: false, destination: 'stderr' }))
     const { facts } = tools.pool
-    tellFailed(tools.attempts, out)
+    for (const line of failedTiers(tools.attempts)) out(line)
     out(`tier ${facts.tier}: in use, escape self-test passed`)
     for (const layer of facts.layers) {
       out(`  ${layer.inForce ? '✓' : '✗'} ${layer.name}${layer.why === undefined ? '' : ` (${layer.why})`}`)
+      const remedy = layerRemedy(layer)
+      if (remedy !== null) out(`      to ${layer.inForce ? 'strengthen' : 'get'} it: ${remedy}`)
     }
     out(`interpreter: ${facts.interpreter.path}, Python ${facts.interpreter.version}`)
     const installed = Object.entries(facts.installed).map(([name, version]) => `${name} ${version}`.trim())
@@ -31,20 +31,9 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
     await tools.pool.close()
     return 0
   } catch (error) {
-    if (error instanceof InterpreterError) {
-      out(error.message)
-      return EXIT_UNAVAILABLE
-    }
-    if (!(error instanceof SandboxUnavailable)) throw error
-    tellFailed(error.attempts, out)
-    out('no sandbox can be had: the worker would not start')
+    const lines = unavailableLines(error)
+    if (lines === null) throw error
+    for (const line of lines) out(line)
     return EXIT_UNAVAILABLE
-  }
-}
-
-function tellFailed(attempts: readonly TierAttempt[], out: (line: string) => void): void {
-  for (const attempt of attempts.filter(one => !one.ok)) {
-    out(`tier ${attempt.tier}: not available: ${attempt.message}`)
-    if (attempt.remedy !== undefined) out(`  to get it: ${attempt.remedy}`)
   }
 }

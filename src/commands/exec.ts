@@ -61,8 +61,9 @@ function argumentsOf(code: string, { timeoutSeconds }: ExecOptions): string {
 }
 
 /**
- * One request a line on standard input (the tool's arguments and an id), one outcome a line on standard output, with
- * that id. Ends with its input. As many run at once as there are slots.
+ * One request a line on standard input (the tool's arguments and an id), one outcome a line on standard output, with that id, or
+ * with id null and the number of its line. Ends with its input. As many run at once as there are slots, and each is
+ * answered as it ends. docs/operations.md, "exec --jsonl".
  */
 export async function execLines(env: NodeJS.ProcessEnv): Promise<number> {
   const setup = readExecSetup(env)
@@ -73,14 +74,17 @@ export async function execLines(env: NodeJS.ProcessEnv): Promise<number> {
   const running = new Set<Promise<void>>()
   const lines = createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY })
   ending.signal.addEventListener('abort', () => lines.close())
+  let lineNumber = 0
   for await (const line of lines) {
+    lineNumber += 1
     if (line.trim() === '') continue
     const { id, args } = splitRequest(line)
+    const name = id === null ? { id, line: lineNumber } : { id }
     const answer = limit(async () => {
       const outcome = await runArguments(args, setup, tools, ending.signal, () => {}).catch((error: unknown) =>
         tools.outcomes.broken(`the worker failed: ${error instanceof Error ? error.message : String(error)}`, true),
       )
-      process.stdout.write(`${JSON.stringify({ id, ...outcome })}\n`)
+      process.stdout.write(`${JSON.stringify({ ...name, ...outcome })}\n`)
     }).finally(() => running.delete(answer))
     running.add(answer)
     // Lines that nobody can run yet stay in the pipe.

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 
 export type Script = { readonly ok: true; readonly code: string } | { readonly ok: false; readonly problem: string }
 
-/** The file cannot be read; the message is the system's own. */
+/** The file cannot be read; the message names it and says why. */
 export class ScriptUnreadable extends Error {
   override readonly name = 'ScriptUnreadable'
 }
@@ -30,7 +30,7 @@ export async function readScript(file: string, maxBytes: number, signal: AbortSi
     }
   } catch (error) {
     if (signal.aborted || !(error instanceof Error)) throw error
-    throw new ScriptUnreadable(error.message, { cause: error })
+    throw new ScriptUnreadable(whyUnreadable(file, error), { cause: error })
   } finally {
     signal.removeEventListener('abort', stop)
   }
@@ -38,5 +38,19 @@ export async function readScript(file: string, maxBytes: number, signal: AbortSi
     return { ok: true, code: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks)) }
   } catch {
     return { ok: false, problem: 'the script is not UTF-8 text' }
+  }
+}
+
+function whyUnreadable(file: string, error: NodeJS.ErrnoException): string {
+  const name = file === '-' ? 'standard input' : file
+  switch (error.code) {
+    case 'EISDIR':
+      return `${name} is a folder, not a file`
+    case 'ENOENT':
+      return `there is no file ${name}`
+    case 'EACCES':
+      return `${name} may not be read: permission denied`
+    default:
+      return `${name} cannot be read: ${error.message}`
   }
 }

@@ -51,6 +51,8 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
     },
   }).catch((error: unknown) => {
     if (error instanceof StartCancelled) return null
+    // Whoever watches only the log has to see it too; the error goes on to stderr and sets the exit code.
+    log.fatal({ reason: error instanceof Error ? error.message : String(error) }, 'worker can not start')
     throw error
   })
   if (started === null) {

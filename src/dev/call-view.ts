@@ -36,7 +36,7 @@ export function unseenPart(streamed: string, text: string): string {
 }
 
 export interface CallView {
-  /** Header and code, at most `maxLines` of it. */
+  /** Header and code, at most `maxLines` of it; its last line is always shown, as it says what comes of the rest. */
   begin(title: string, code: string, maxLines?: number): void
   delta(delta: Delta): void
   end(answer: Answer): void
@@ -64,10 +64,11 @@ export function createCallView(options: {
   const output = createPrefixedText(out, prefix, options.live)
 
   return {
-    begin(title, code, maxLines = 16) {
+    begin(title, code, maxLines = 20) {
       const lines = printable(code).trimEnd().split('\n')
-      const shown = lines.slice(0, maxLines)
-      if (lines.length > maxLines) shown.push(`… ${lines.length - maxLines} more lines`)
+      const left = lines.length - maxLines
+      const shown =
+        left <= 0 ? lines : [...lines.slice(0, maxLines - 2), `… ${left + 1} more lines`, ...lines.slice(-1)]
       out.write(`\n${paint.bold(title)}\n`)
       out.write(paint.dim(indent(shown.join('\n'), '    ')))
       beganAt = options.now()

@@ -11,7 +11,11 @@ const LATE_DELTA_LIMIT_MS = 2_000
 
 /** A worker that runs against the given backend. */
 export interface RunningWorker {
+  /** Lets running code end, for up to `drainMs`. */
   stop(): Promise<void>
+  /** Ends running code at once; `stop` then resolves soon. */
+  interrupt(): void
+  readonly drainMs: number
   /** One line for a person: sandbox tier, interpreter. */
   describe(): string
 }
@@ -22,7 +26,7 @@ export type StartWorker = (backendUrl: string, apiKey: string) => Promise<Runnin
  * Three sample calls through an embedded backend and a real worker, shown as they happen. What is shown is checked as well: the status,
  * the text, that output came while the code ran, and that the result says what was streamed.
  *
- * Returns the exit code: 0, or 1 after saying what was not as it should be. Never throws for a worker that does not start.
+ * Returns the exit code: 0, or 1 after saying what was not as it should be. Rejects with the worker's own error if it does not start.
  */
 export async function runDemo(options: {
   readonly startWorker: StartWorker
@@ -34,13 +38,13 @@ export async function runDemo(options: {
   const paint = createPaint(out, options.env ?? process.env)
   const samples = options.samples ?? SAMPLES
   const backend = await startEmbeddedBackend()
-  let worker: RunningWorker | null = null
   const faults: string[] = []
+  out.write(`${paint.bold('python_execute demo')}: a backend and a worker, both on this machine, nothing leaves it.\n`)
+  const worker = await options.startWorker(backend.url, backend.apiKey).catch(async (error: unknown) => {
+    await backend.close()
+    throw error
+  })
   try {
-    out.write(
-      `${paint.bold('python_execute demo')}: a backend and a worker, both on this machine, nothing leaves it.\n`,
-    )
-    worker = await options.startWorker(backend.url, backend.apiKey)
     await connected(backend)
     out.write(`${paint.dim('backend')}  ${backend.url}\n${paint.dim('worker')}   ${worker.describe()}\n`)
     for (const [index, sample] of samples.entries()) {
@@ -143,9 +147,9 @@ function streamedText(backend: EmbeddedBackend, fcallId: string): string {
     .join('')
 }
 
-async function stopWorker(worker: RunningWorker | null, faults: string[]): Promise<void> {
+async function stopWorker(worker: RunningWorker, faults: string[]): Promise<void> {
   try {
-    await worker?.stop()
+    await worker.stop()
   } catch (error) {
     faults.push(`the worker did not stop: ${error instanceof Error ? error.message : String(error)}`)
   }

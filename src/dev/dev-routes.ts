@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { parseJson } from './answer-format.js'
 import { statusLine, summarise, unseenPart } from './call-view.js'
@@ -8,6 +10,8 @@ import { answerText, readBody } from './request-body.js'
 const MAX_BODY_BYTES = 4 * 1024 * 1024
 /** A real backend gives an unanswered call up after about ten minutes. */
 const ANSWER_LIMIT_MS = 600_000
+/** For the last words to the clients that still wait when all is being closed. */
+const LAST_WORDS_MS = 500
 
 const callSchema = z.strictObject({ code: z.string(), timeout_seconds: z.int().nullable().optional() })
 const confirmSchema = z.strictObject({ fcall_id: z.string(), approve: z.boolean() })
@@ -16,11 +20,20 @@ const confirmSchema = z.strictObject({ fcall_id: z.string(), approve: z.boolean(
  * `POST /dev/call` {code, timeout_seconds?} streams a call's output and then its result as text/plain; `POST /dev/confirm`
  * {fcall_id, approve} is a person's word where the worker asks for one. Only for programs on this machine: a web page can neither
  * reach them by a name of its own (Host) nor from its own origin (Origin), nor without a preflight (content type).
+ *
+ * `close` tells the clients that still wait that nothing more will come, and resolves when they have heard it, or soon.
  */
-export function addDevRoutes(backend: EmbeddedBackend): void {
-  backend.addRoute('/dev/call', async (request, response, stopping) => {
+export function addDevRoutes(backend: EmbeddedBackend): { close(): Promise<void> } {
+  const waiting = new Map<AbortController, Promise<void>>()
+  backend.addRoute('/dev/call', async (request, response) => {
     const body = await accept(request, response, callSchema)
-    if (body !== null) await streamCall(backend, body.code, body.timeout_seconds ?? null, response, stopping)
+    if (body === null) return
+    const end = new AbortController()
+    // Without a reader there is nobody to wait for; the call itself goes on.
+    response.once('close', () => end.abort('the client has gone'))
+    const streaming = streamCall(backend, body.code, body.timeout_seconds ?? null, response, end.signal)
+    waiting.set(end, streaming)
+    await streaming.finally(() => waiting.delete(end))
   })
   backend.addRoute('/dev/confirm', async (request, response) => {
     const body = await accept(request, response, confirmSchema)
@@ -32,6 +45,14 @@ export function addDevRoutes(backend: EmbeddedBackend): void {
       answerText(response, 404, `${error instanceof Error ? error.message : String(error)}\n`)
     }
   })
+  return {
+    async close() {
+      const all = [...waiting.values()]
+      for (const end of waiting.keys()) end.abort('the backend is closing')
+      // A client that does not read must not keep us: its socket is destroyed with the backend.
+      await Promise.race([Promise.allSettled(all), sleep(LAST_WORDS_MS, undefined, { ref: false })])
+    },
+  }
 }
 
 /** The parsed body, or null after the request was refused. */
@@ -75,7 +96,7 @@ async function streamCall(
   code: string,
   timeoutSeconds: number | null,
   response: ServerResponse,
-  stopping: AbortSignal,
+  end: AbortSignal,
 ): Promise<void> {
   const pushedAt = performance.now()
   const { fcall_id: fcallId } = backend.pushCode(code, timeoutSeconds)
@@ -92,7 +113,7 @@ async function streamCall(
     }
   })
   try {
-    const answer = await backend.waitForAnswer(fcallId, ANSWER_LIMIT_MS)
+    const answer = await backend.waitForAnswer(fcallId, ANSWER_LIMIT_MS, end)
     forget()
     const shown = streamed + unseenPart(streamed, summarise(answer).text)
     response.write(shown.slice(streamed.length))
@@ -100,8 +121,11 @@ async function streamCall(
       `${shown === '' || shown.endsWith('\n') ? '' : '\n'}--- ${statusLine(answer, answer.atMs - pushedAt)}\n`,
     )
   } catch (error) {
-    if (stopping.aborted) return
-    response.end(`\n--- ${error instanceof Error ? error.message : String(error)}\n`)
+    if (response.destroyed) return
+    const lineEnd = streamed === '' || streamed.endsWith('\n') ? '' : '\n'
+    const said = once(response, 'close')
+    response.end(`${lineEnd}--- ${error instanceof Error ? error.message : String(error)}\n`)
+    await said
   } finally {
     forget()
   }

@@ -54,8 +54,8 @@ export interface EmbeddedBackend
   confirm(fcallId: string, approved: boolean): void
   onEvent: Events['onEvent']
   waitFor: Events['waitFor']
-  /** The call's final answer; rejects after `timeoutMs` with what was seen of the call. */
-  waitForAnswer(fcallId: string, timeoutMs?: number): Promise<Answer>
+  /** The call's final answer; rejects after `timeoutMs` with what was seen of the call, and when the signal aborts. */
+  waitForAnswer(fcallId: string, timeoutMs?: number, signal?: AbortSignal): Promise<Answer>
   /** From now on these credentials and no others, on new connections and requests. */
   accept(accepted: AcceptedCredentials): void
   /** Adds an HTTP route; its path comes before the backend's own. */
@@ -176,7 +176,8 @@ export async function startEmbeddedBackend(options: EmbeddedBackendOptions = {})
     confirm: calls.confirm,
     onEvent: events.onEvent,
     waitFor: events.waitFor,
-    waitForAnswer: (fcallId, timeoutMs = 10_000) => waitForAnswer({ calls, ledger, events }, fcallId, timeoutMs),
+    waitForAnswer: (fcallId, timeoutMs = 10_000, signal = undefined) =>
+      waitForAnswer({ calls, ledger, events }, fcallId, timeoutMs, signal),
     accept(next) {
       accepted = next
     },
@@ -204,6 +205,7 @@ async function waitForAnswer(
   { calls, ledger, events }: { calls: CallStore; ledger: Ledger; events: Events },
   fcallId: string,
   timeoutMs: number,
+  signal: AbortSignal | undefined,
 ): Promise<Answer> {
   const final = (): Answer | undefined => ledger.answers.get(fcallId)?.[0]
   await events.waitFor(
@@ -211,6 +213,7 @@ async function waitForAnswer(
     timeoutMs,
     () =>
       `no answer to ${fcallId} (delivered ${calls.deliveries(fcallId)} times, ${ledger.deltas(fcallId).length} deltas)`,
+    signal,
   )
   const answer = final()
   if (answer === undefined) throw new Error(`the answer to ${fcallId} is gone`)

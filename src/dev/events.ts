@@ -6,9 +6,9 @@ export interface Events {
   onEvent(listener: (event: BackendEvent) => void): () => void
   /**
    * Resolves once `predicate` holds. It is asked again after each event and every 10 ms, since it may look at things that make
-   * no event here. Rejects with `describe()` in the message after `timeoutMs`.
+   * no event here. Rejects with `describe()` in the message after `timeoutMs`, and with the signal's reason when that aborts.
    */
-  waitFor(predicate: () => boolean, timeoutMs: number, describe?: () => string): Promise<void>
+  waitFor(predicate: () => boolean, timeoutMs: number, describe?: () => string, signal?: AbortSignal): Promise<void>
 }
 
 export function createEvents(): Events {
@@ -23,14 +23,24 @@ export function createEvents(): Events {
     }
   }
 
-  function waitFor(predicate: () => boolean, timeoutMs: number, describe?: () => string): Promise<void> {
+  function waitFor(
+    predicate: () => boolean,
+    timeoutMs: number,
+    describe?: () => string,
+    signal?: AbortSignal,
+  ): Promise<void> {
     return new Promise((resolve, reject) => {
       const finish = (error: Error | null): void => {
         clearInterval(poll)
         clearTimeout(limit)
+        signal?.removeEventListener('abort', abort)
         forget()
         if (error === null) resolve()
         else reject(error)
+      }
+      const abort = (): void => {
+        const reason: unknown = signal?.reason
+        finish(reason instanceof Error ? reason : new Error(String(reason)))
       }
       const check = (): void => {
         try {
@@ -44,7 +54,9 @@ export function createEvents(): Events {
       const limit = setTimeout(() => {
         finish(new Error(`${describe?.() ?? 'what was waited for did not happen'} within ${timeoutMs} ms`))
       }, timeoutMs)
+      signal?.addEventListener('abort', abort, { once: true })
       check()
+      if (signal?.aborted === true) abort()
     })
   }
 

@@ -18,15 +18,19 @@ export type Claim =
   /** Answered before, but the backend asks again: post it once more, then say `posted`. */
   | { readonly kind: 'settled'; readonly answer: StoredAnswer }
 
-/**
- * Two keys a call, before and after a person's word: the backend delivers the same call again with `confirmed_by_human` set.
- * The first word stands: a "no" after a "yes" must not be answered "not run" while the code runs.
- */
-export function journalKey(call: { readonly fcall_id: string; readonly confirmed_by_human: boolean | null }): string {
-  return `${call.fcall_id}:${call.confirmed_by_human === null ? 'unasked' : 'decided'}`
+/** What of a delivery tells which call it is. */
+export interface Delivered {
+  readonly fcall_id: string
+  readonly confirmed_by_human: boolean | null
 }
 
 export interface Journal {
+  /**
+   * The key of a delivery, for all that follows. It is the call's id, whatever a person has said, so that a call runs once. Only
+   * where we asked the person ourselves the delivery that brings the answer is another one. The first word stands: a "no" after
+   * a "yes" must not be answered "not run" while the code runs.
+   */
+  keyOf(call: Delivered): string
   claim(key: string): Claim
   /** A person is being asked; the answer belongs to the other key. */
   asked(key: string): void

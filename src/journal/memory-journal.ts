@@ -1,4 +1,4 @@
-import type { Claim, Journal, StoredAnswer } from './journal.js'
+import type { Claim, Delivered, Journal, StoredAnswer } from './journal.js'
 
 const RESTING_MOST = 2_000
 const RESTING_MOST_BYTES = 64 * 1024 * 1024
@@ -16,6 +16,12 @@ export class MemoryJournal implements Journal {
   /** Bytes of the entries that may be forgotten, the oldest first. */
   readonly #resting = new Map<string, number>()
   #restingBytes = 0
+
+  keyOf({ fcall_id, confirmed_by_human }: Delivered): string {
+    const decided = `${fcall_id}:decided`
+    const hasAsked = this.#entries.get(fcall_id)?.state === 'asked' || this.#entries.has(decided)
+    return confirmed_by_human !== null && hasAsked ? decided : fcall_id
+  }
 
   claim(key: string): Claim {
     const entry = this.#entries.get(key)

@@ -1,3 +1,4 @@
+import { getSystemErrorName } from 'node:util'
 import type { Layer, TierName } from '../outcome.js'
 import type { Up } from './template.js'
 
@@ -81,7 +82,46 @@ function layersInForce(tier: TierName, up: Up): Layer[] {
     { name: 'root of its own', inForce: true },
     up.proc
       ? { name: '/proc of its own', inForce: true }
-      : { name: '/proc of its own', inForce: false, why: `refused with errno ${up.proc_errno}: /proc is masked here` },
+      : {
+          name: '/proc of its own',
+          inForce: false,
+          why: `refused with ${errnoText(up.proc_errno)}: /proc is masked here`,
+        },
     ...shared,
   ]
+}
+
+function errnoText(errno: number): string {
+  return errno > 0 ? `errno ${errno} (${getSystemErrorName(-errno)})` : 'no errno'
+}
+
+/** What a person can do about a layer that is absent, or weaker than it could be; null where there is nothing, or it is whole. */
+export function layerRemedy(layer: Layer): string | null {
+  if (layer.inForce && layer.why === undefined) return null
+  switch (layer.name) {
+    case 'namespaces':
+      return 'SANDBOX_TIER=auto, or namespaces; where it says above why that tier is not available, what it says there'
+    case '/proc of its own':
+      return (
+        'docker run --security-opt systempaths=unconfined; in Kubernetes procMount: Unmasked with hostUsers: false ' +
+        '(the container itself then sees more of the host’s /proc and /sys)'
+      )
+    case 'landlock':
+      return layer.inForce
+        ? 'a newer kernel: TCP needs Linux 6.7 (ABI 4), device ioctls 6.10 (ABI 5), signals and abstract sockets 6.12 (ABI 6)'
+        : 'Linux 5.13 or later with landlock in /sys/kernel/security/lsm (kernel command line lsm=landlock,…); in a container ' +
+            'also a seccomp profile that lets landlock_create_ruleset through: docker run --security-opt seccomp=docker/seccomp.json; ' +
+            'in Kubernetes seccompProfile of type Localhost'
+    case 'uid':
+      return (
+        'run the worker as root with CAP_SETUID and CAP_SETGID, in the namespaces tier CAP_SYS_ADMIN as well: docker run --user 0 ' +
+        '--cap-add; in Kubernetes runAsUser: 0 with capabilities.add, and hostUsers: false, so that root there is not the host’s'
+      )
+    case 'rlimits':
+      return 'a uid of its own for each sandbox (see uid), or the namespaces tier, where processes are counted for each sandbox'
+    case 'watch':
+      return 'a limit of the container as the last line: docker run --memory; in Kubernetes resources.limits.memory'
+    default:
+      return null
+  }
 }

@@ -1,6 +1,7 @@
 import type { CapturedText, FileRecord, Outcome, SandboxReport, ToolCallRecord, Usage } from '../outcome.js'
 import { dollarsOf } from './cost.js'
 import { endLines } from './end-lines.js'
+import { hints } from './hints.js'
 import { type OutcomeContext, provenanceOf } from './provenance.js'
 import type { PythonArgs } from './python-arguments.js'
 import { fileSize } from './quantities.js'
@@ -88,9 +89,10 @@ function joined(sections: readonly string[]): string {
 }
 
 function bracketedLines(input: OutcomeInput, toolCalls: readonly ToolCallRecord[]): string[] {
-  const { report, notes, wallMs } = input
+  const { report, notes, wallMs, facts } = input
   return [
     ...endLines(report, wallMs, toolCalls),
+    ...hints(report, facts),
     ...cutNote('stdout', report.stdout),
     ...cutNote('stderr', report.stderr),
     ...[...notes, ...report.notes].map(note => showOnOneLine(note, 500)),
@@ -106,9 +108,14 @@ function fileLine(files: readonly FileRecord[]): string[] {
   if (files.length === 0) return []
   const listed = files
     .slice(0, FILES_LISTED)
-    .map(file => `${showOnOneLine(file.path, FILE_NAME_UNITS)} (${fileSize(file.bytes)})`)
+    .map(file => `${withoutBrackets(showOnOneLine(file.path, FILE_NAME_UNITS))} (${fileSize(file.bytes)})`)
   const more = files.length - listed.length
   return [`files: ${listed.join(', ')}${more > 0 ? ` and ${more} more` : ''}`]
+}
+
+/** A name could else close the line and open one that looks like ours. Shown as other characters are that mislead. */
+function withoutBrackets(name: string): string {
+  return name.replaceAll('[', '\\u{5b}').replaceAll(']', '\\u{5d}')
 }
 
 function cleanCapture(captured: CapturedText): CapturedText {

@@ -61,10 +61,23 @@ describe('delivery', () => {
     expect(delivery).toEqual({ delivered: false, why: 'refused', error, attempts: 2 })
   })
 
-  it('gives up when its time is over, without waiting in vain', async () => {
+  it('waits at most 60 s, whatever Retry-After says', async () => {
+    const closed = new BackendError('retry', 'HTTP 503', { retryAfterMs: 900_000 })
+    const { delivery, time } = await deliver([closed, closed], { giveUpAfterMs: 600_000 })
+    expect(delivery).toMatchObject({ delivered: true, attempts: 3 })
+    expect(time.slept).toEqual([60_000, 60_000])
+  })
+
+  it('gives up when its time is over, after a last attempt at its end', async () => {
     const { delivery, time } = await deliver(Array(9).fill(busy), { giveUpAfterMs: 10_000 })
-    expect(delivery).toEqual({ delivered: false, why: 'gave_up', error: busy, attempts: 4 })
-    expect(time.slept).toEqual([1_000, 2_000, 4_000])
+    expect(delivery).toEqual({ delivered: false, why: 'gave_up', error: busy, attempts: 5 })
+    expect(time.slept).toEqual([1_000, 2_000, 4_000, 3_000])
+  })
+
+  it('is tried once where no time is left at all', async () => {
+    const { delivery, time } = await deliver([busy, busy], { giveUpAfterMs: 0 })
+    expect(delivery).toMatchObject({ why: 'gave_up', attempts: 1 })
+    expect(time.slept).toEqual([])
   })
 
   it('ends when aborted', async () => {

@@ -1,8 +1,10 @@
 import { request } from 'node:http'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createCallView } from '../../src/dev/call-view.js'
 import { type RunningWorker, runDemo } from '../../src/dev/demo.js'
 import { runDev } from '../../src/dev/dev-server.js'
-import type { Sample } from '../../src/dev/samples.js'
+import { SAMPLES, type Sample } from '../../src/dev/samples.js'
+import { createPaint } from '../../src/dev/terminal.js'
 import { startScriptedWorker } from './embedded-worker.js'
 
 const LIMIT_MS = 10_000
@@ -22,18 +24,20 @@ describe('dev', () => {
   let url: string
   let out: ReturnType<typeof screen>
   let ctrlC: AbortController
+  let again: AbortController
   let ended: Promise<number>
 
   beforeEach(async () => {
     out = screen()
     ctrlC = new AbortController()
+    again = new AbortController()
     url = await new Promise<string>((resolve, reject) => {
       const startWorker = async (backendUrl: string, apiKey: string): Promise<RunningWorker> => {
         const worker = await startScriptedWorker(backendUrl, apiKey)
         resolve(backendUrl)
         return worker
       }
-      ended = runDev({ startWorker, out, signal: ctrlC.signal })
+      ended = runDev({ startWorker, out, signal: ctrlC.signal, hurry: again.signal })
       ended.catch(reject)
     })
   })
@@ -132,6 +136,37 @@ describe('dev', () => {
     expect(await ended).toBe(0)
     await expect(fetch(url)).rejects.toThrow()
   })
+
+  test('Ctrl-C does not wait for a call that waits for a person, and its client is told', async () => {
+    const response = await call(JSON.stringify({ code: 'ask\nsay yes' }))
+    await vi.waitFor(() => expect(out.text).toContain('waits for a person'), LIMIT_MS)
+    const pressedAt = performance.now()
+    ctrlC.abort()
+    expect(await response.text()).toMatch(/^\[waiting for a person: .*\n--- the backend is closing\n$/)
+    expect(await ended).toBe(0)
+    expect(performance.now() - pressedAt).toBeLessThan(2_000)
+    expect(out.text).not.toContain('waiting up to')
+  })
+
+  test('a call that runs is waited for, which is said, until Ctrl-C comes again', async () => {
+    const response = await call(JSON.stringify({ code: 'say a\nsleep 20000\nsay b' }))
+    await vi.waitFor(() => expect(out.text).toContain('│ a'), LIMIT_MS)
+    ctrlC.abort()
+    const words = 'waiting up to 25 s for 1 running call; Ctrl-C again ends it now'
+    await vi.waitFor(() => expect(out.text).toContain(words), LIMIT_MS)
+    again.abort()
+    expect(await response.text()).toMatch(/^a\nb\n--- completed/)
+    expect(await ended).toBe(0)
+  })
+
+  test('nothing is left behind that would keep the process', async () => {
+    const before = process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
+    const waiting = await Promise.all(Array.from({ length: 5 }, () => call(JSON.stringify({ code: 'ask' }))))
+    ctrlC.abort()
+    await Promise.all(waiting.map(response => response.text()))
+    await ended
+    expect(process.getActiveResourcesInfo().filter(name => name === 'Timeout').length).toBeLessThan(before + 5)
+  })
 })
 
 describe('demo', () => {
@@ -197,10 +232,21 @@ describe('demo', () => {
     expect(out.text).toContain(message)
   })
 
-  test('a worker that does not start ends with 1 and its own words', async () => {
-    const out = screen()
+  test('a worker that does not start is no fault of the samples: its own error comes out', async () => {
     const startWorker = (): Promise<RunningWorker> => Promise.reject(new Error('python3 was not found'))
-    expect(await runDemo({ startWorker, out, samples })).toBe(1)
-    expect(out.text).toContain('python3 was not found')
+    await expect(runDemo({ startWorker, out: screen(), samples })).rejects.toThrow('python3 was not found')
+  })
+
+  test.each(SAMPLES)('all of the code of "$title" is shown', ({ title, code }) => {
+    const out = screen()
+    createCallView({ out, paint: createPaint(out, {}), label: '', live: true, now: () => 0 }).begin(title, code)
+    expect(out.text).toBe(`\n${title}\n${code.trimEnd().replace(/^/gm, '    ')}\n`)
+  })
+
+  test('code too long to be shown ends with its last line', () => {
+    const out = screen()
+    const view = createCallView({ out, paint: createPaint(out, {}), label: '', live: true, now: () => 0 })
+    view.begin('Title', 'a\nb\nc\nd\ne\nf', 4)
+    expect(out.text).toBe('\nTitle\n    a\n    b\n    … 3 more lines\n    f\n')
   })
 })

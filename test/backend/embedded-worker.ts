@@ -8,7 +8,7 @@ import { askPerson, deltaFrame, GOOD_PARAMETERS, postWith, register, WAIT } from
 /**
  * A worker that runs a language of six words instead of Python, so that `dev` and `demo` are tested without a sandbox: `say TEXT` prints,
  * `mute TEXT` prints without streaming, `sleep MS`, `value TEXT` is the last expression, `fail TEXT` raises, `ask` wants a person's word
- * first, `twice` posts the answer a second time.
+ * first, `twice` posts the answer a second time. An interruption ends what sleeps.
  */
 export async function startScriptedWorker(url: string, apiKey: string): Promise<RunningWorker> {
   const backend = { url, apiKey }
@@ -21,6 +21,7 @@ export async function startScriptedWorker(url: string, apiKey: string): Promise<
   const deltas = new WebSocket(new URL('/v1/delta/ws', url.replace('http', 'ws')))
   await new Promise((resolve, reject) => deltas.once('open', resolve).once('error', reject))
   let stopped = false
+  const interrupted = new AbortController()
   const inFlight = new Set<Promise<void>>()
   client.subscribe<{ cloudtool_wait_for_call: ToolCall }>(
     { query: WAIT, variables: { names: ['python_execute'] } },
@@ -48,7 +49,7 @@ export async function startScriptedWorker(url: string, apiKey: string): Promise<
         await askPerson(backend, call)
         return
       }
-      if (word === 'sleep') await sleep(Number(rest))
+      if (word === 'sleep') await sleep(Number(rest), undefined, { signal: interrupted.signal }).catch(() => {})
       if (word === 'twice') posts = 2
       if (word === 'say' || word === 'mute' || word === 'value' || word === 'fail') content += `${rest}\n`
       if (word === 'say') deltas.send(JSON.stringify(deltaFrame(call, `${rest}\n`)))
@@ -66,6 +67,8 @@ export async function startScriptedWorker(url: string, apiKey: string): Promise<
       await Promise.all(inFlight)
       deltas.terminate()
     },
+    interrupt: () => interrupted.abort(),
+    drainMs: 25_000,
     describe: () => 'a worker of six words',
   }
 }

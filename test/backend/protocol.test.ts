@@ -15,11 +15,11 @@ import { sampleCall, UNTRUSTED_KEY } from './support/fixtures.js'
 
 describe('a call', () => {
   it('is read as it came', () => {
-    expect(parseToolCall(sampleCall())).toEqual({ ok: true, call: sampleCall() })
+    expect(parseToolCall(sampleCall())).toEqual({ ok: true, call: sampleCall(), personaLeftOut: false })
   })
 
   it('may have fields that nobody knows yet', () => {
-    expect(parseToolCall({ ...sampleCall(), new_field: 1 })).toEqual({ ok: true, call: sampleCall() })
+    expect(parseToolCall({ ...sampleCall(), new_field: 1 })).toMatchObject({ ok: true, call: sampleCall() })
   })
 
   it('may lack what is only shown or logged', () => {
@@ -66,6 +66,33 @@ describe('a call', () => {
 
   it.each(['fcall_id', 'fcall_untrusted_key'])('that is refused without a readable %s cannot be answered', field => {
     expect(parseToolCall({ ...sampleCall(), [field]: 7 })).toMatchObject({ ok: false, unreadable: null })
+  })
+
+  it.each(['ключ', 'a\nb', 'a\u0000', ' a', 'k'.repeat(8_001)])(
+    'with a key that no header can carry (%j) is refused, and cannot be answered',
+    fcall_untrusted_key => {
+      const parsed = parseToolCall({ ...sampleCall(), fcall_untrusted_key })
+      expect(parsed).toMatchObject({ ok: false, fcallId: 'c1', unreadable: null })
+      expect(parsed.ok ? '' : parsed.reason).toMatch(/^fcall_untrusted_key is wrong: .* header$/)
+    },
+  )
+
+  it.each(['персона', 'a\r\nb', 'p'.repeat(1_001)])('goes on without a persona that no header can carry (%j)', bad => {
+    expect(parseToolCall({ ...sampleCall(), connected_persona_id: bad })).toMatchObject({
+      ok: true,
+      call: { fcall_id: 'c1', connected_persona_id: null },
+      personaLeftOut: true,
+    })
+    expect(parseToolCall({ ...sampleCall(), connected_persona_id: bad, fcall_ftm_alt: 'x' })).toMatchObject({
+      unreadable: { fcall_id: 'c1', connected_persona_id: null },
+    })
+  })
+
+  it.each([null, '', 'persona_1'])('keeps a persona that is %j', connected_persona_id => {
+    expect(parseToolCall({ ...sampleCall(), connected_persona_id })).toMatchObject({
+      call: { connected_persona_id },
+      personaLeftOut: false,
+    })
   })
 
   it.each([null, 'text', 5, [], {}])('that is %j is refused without an id', value => {

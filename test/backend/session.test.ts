@@ -172,6 +172,28 @@ describe('what is no call', () => {
     expect(unreadable[0]).toMatchObject({ fcall_id: 'c1', fcall_untrusted_key: UNTRUSTED_KEY })
   })
 
+  it('a call of 12 MiB is taken: it is for the tool to refuse its arguments', async () => {
+    const large = sampleCall({ fcall_arguments: 'x'.repeat(12 * 1024 * 1024) })
+    const server = await serve(
+      acknowledging((id, socket) => sendNext(socket, id, { data: { cloudtool_wait_for_call: large } })),
+    )
+    const session = start(server.url)
+    await until(() => session.calls.length === 1)
+    expect(session.calls[0]?.fcall_arguments).toHaveLength(12 * 1024 * 1024)
+  })
+
+  it('a call whose persona can not be sent is taken without it, with one warning', async () => {
+    const call = sampleCall({ connected_persona_id: 'персона' })
+    const server = await serve(
+      acknowledging((id, socket) => sendNext(socket, id, { data: { cloudtool_wait_for_call: call } })),
+    )
+    const session = start(server.url)
+    await until(() => session.calls.length === 1)
+    expect(session.calls[0]).toMatchObject({ connected_persona_id: null })
+    expect(session.logged()).toContain('the persona of a call can not be sent and is left out')
+    expect(session.logged()).not.toContain('персона')
+  })
+
   it('a handler that throws does not end the session', async () => {
     const seen: string[] = []
     const server = await serve(
@@ -274,10 +296,10 @@ describe('a session ends', () => {
 
   it('when a message is larger than what we take', async () => {
     const server = await serve(acknowledging((_id, socket) => socket.send('x'.repeat(2_000))))
-    expect(await start(server.url, { limits: { maxPayloadBytes: 1_000 } }).end).toMatchObject({
-      kind: 'retry',
-      cause: 'directed',
-    })
+    const session = start(server.url, { limits: { maxPayloadBytes: 1_000 } })
+    expect(await session.end).toMatchObject({ kind: 'retry', cause: 'directed' })
+    expect(session.logged()).toContain('the backend sent a message too large to be taken')
+    expect(session.logged()).toContain('"maxBytes":1000')
   })
 
   it('when no ack comes', async () => {

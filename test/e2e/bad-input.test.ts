@@ -77,6 +77,33 @@ describe('bad input', () => {
     expect(Math.min(...times)).toBeLessThan(ANSWERED_WITHIN_MS)
   })
 
+  it('12 MiB of code are answered like 2, on the same connection', async () => {
+    const registrations = backend.registrations.length
+    const call = backend.pushCode('#'.repeat(12 * 1024 * 1024))
+    const answer = await backend.waitForAnswer(call.fcall_id)
+    expect(textOf(answer)).toMatch(/too large: \d+ bytes, and at most 1048576/)
+    expect(backend.deliveries(call.fcall_id)).toBe(1)
+    expect(backend.registrations).toHaveLength(registrations)
+  })
+
+  it('a call with a key that can not be sent is logged and does not run, as nobody could be answered', async () => {
+    const call = backend.pushCall({ fcall_untrusted_key: 'ключ', fcall_arguments: JSON.stringify({ code: CODE }) })
+    await backend.waitFor(
+      () => worker.stdout().includes('fcall_untrusted_key is wrong: can not be sent as a header'),
+      10_000,
+    )
+    const next = backend.pushCode('print("still serving")')
+    expect(textOf(await backend.waitForAnswer(next.fcall_id))).toBe('still serving\n')
+    expect(streamed(backend, call.fcall_id)).toBe('')
+    expect(worker.stdout()).not.toContain('ключ')
+  })
+
+  it('a call with a persona that can not be sent runs for nobody in particular', async () => {
+    const args = JSON.stringify({ code: CODE })
+    const call = backend.pushCall({ connected_persona_id: 'персона', fcall_arguments: args })
+    expect(await backend.waitForAnswer(call.fcall_id)).toMatchObject({ content: 'it ran\n', personaId: null })
+  })
+
   it('a tool that does not exist is answered with those that do', async () => {
     // The backend delivers by name, so this one has to be smuggled in.
     const call = backend.pushCall({ fcall_name: 'no_such_tool' })

@@ -55,6 +55,19 @@ describe('exactly one answer', () => {
     ).toEqual([])
   })
 
+  it("a call that comes again with a person's word that nobody asked for runs once", async () => {
+    const backend = await startBackend()
+    await startWorkerProcess(backend)
+    const call = backend.pushCode('import time\nprint("ran")\ntime.sleep(0.5)')
+    await backend.waitFor(() => backend.deltas(call.fcall_id).length > 0, 10_000)
+    backend.confirm(call.fcall_id, true)
+    await backend.waitFor(() => backend.deliveries(call.fcall_id) === 2, 5_000)
+    expect(textOf(await backend.waitForAnswer(call.fcall_id))).toBe('ran\n')
+    await sleep(700)
+    expect(faults(backend, [call.fcall_id])).toEqual([])
+    expect(streamed(backend, call.fcall_id)).toBe('ran\n')
+  })
+
   it('an answer whose acceptance got lost is not posted as another one', async () => {
     const backend = await startBackend()
     await startWorkerProcess(backend)

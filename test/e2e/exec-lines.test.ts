@@ -6,6 +6,7 @@ afterEach(endPrograms)
 
 interface Line {
   readonly id: unknown
+  readonly line?: number
   readonly status: string
   readonly content: string
 }
@@ -48,7 +49,12 @@ describe('exec --jsonl', () => {
     expect(byId.get('"large"')).toMatchObject({ status: 'rejected' })
     expect(byId.get('"last"')).toMatchObject({ status: 'completed', content: '2\n' })
     const withoutId = answers(program).filter(line => line.id === null)
-    expect(withoutId.map(line => line.status).sort()).toEqual(['completed', 'rejected', 'rejected'])
+    expect(withoutId.map(({ line, status }) => `${line}: ${status}`).sort()).toEqual([
+      '2: rejected',
+      '3: rejected',
+      '7: completed',
+    ])
+    expect(answers(program).filter(line => line.id !== null && line.line !== undefined)).toEqual([])
     expect(await leftFolders(program)).toEqual([])
   })
 

@@ -93,6 +93,17 @@ describe('the way of a call', () => {
     expect(posts).toHaveLength(1)
   })
 
+  it.each([true, false])('runs once what comes again with a word (%s) that nobody asked for', async word => {
+    let runs = 0
+    const { handleOne, posts } = setup(async () => text(`run ${++runs}`))
+    await Promise.all([handleOne(), handleOne({ confirmed_by_human: word })])
+    expect(runs).toBe(1)
+    expect(posts).toHaveLength(1)
+    await handleOne({ confirmed_by_human: word })
+    expect(runs).toBe(1)
+    expect(posts.map(post => post.answer.content)).toEqual(['"run 1"', '"run 1"'])
+  })
+
   it('posts a settled answer again when the backend delivers the call again, but never two posts at a time', async () => {
     let release: () => void = () => {}
     const held = new Promise<void>(resolve => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { journalKey, type StoredAnswer } from '../../src/journal/journal.js'
+import type { StoredAnswer } from '../../src/journal/journal.js'
 import { MemoryJournal } from '../../src/journal/memory-journal.js'
 
 const ANSWER: StoredAnswer = { content: '"done"', provenance: '{}', dollars: 0, asPlaceholder: false }
@@ -81,10 +81,41 @@ describe('MemoryJournal', () => {
   })
 })
 
-describe('journalKey', () => {
-  it('has one key before and one after a person was asked, whatever the person said', () => {
-    const key = (confirmed: boolean | null) => journalKey({ fcall_id: 'c', confirmed_by_human: confirmed })
-    expect(key(true)).toBe(key(false))
-    expect(key(null)).not.toBe(key(true))
+describe('the key of a delivery', () => {
+  const delivered = (confirmed: boolean | null) => ({ fcall_id: 'c', confirmed_by_human: confirmed })
+
+  it('is the same before and after a word that we did not ask for', () => {
+    const journal = new MemoryJournal()
+    const key = journal.keyOf(delivered(null))
+    journal.claim(key)
+    expect([journal.keyOf(delivered(true)), journal.keyOf(delivered(false))]).toEqual([key, key])
+    journal.settled(key, ANSWER)
+    journal.posted(key)
+    expect(journal.keyOf(delivered(true))).toBe(key)
+  })
+
+  it('is another one for the word that we asked for, and the same for each further one', () => {
+    const journal = new MemoryJournal()
+    const key = journal.keyOf(delivered(null))
+    journal.claim(key)
+    journal.asked(key)
+    const decided = journal.keyOf(delivered(true))
+    expect(decided).not.toBe(key)
+    expect(journal.claim(decided)).toEqual({ kind: 'fresh' })
+    expect(journal.keyOf(delivered(false))).toBe(decided)
+    expect(journal.keyOf(delivered(null))).toBe(key)
+  })
+
+  it('stays that of a call that runs after the question is forgotten', () => {
+    const journal = new MemoryJournal()
+    journal.claim('c')
+    journal.asked('c')
+    const decided = journal.keyOf(delivered(true))
+    journal.claim(decided)
+    for (let n = 0; n < 2_001; n++) {
+      journal.claim(`other ${n}`)
+      journal.asked(`other ${n}`)
+    }
+    expect(journal.keyOf(delivered(true))).toBe(decided)
   })
 })

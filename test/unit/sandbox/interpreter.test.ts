@@ -85,6 +85,8 @@ describe('an interpreter that can not be used', () => {
     ['is not there', () => '/nowhere/python3', /does not start/],
     ['is no program', () => folder, /does not start/],
     ['ends with an error', () => script('fails', 'echo "no such version" >&2; exit 127'), /no such version/],
+    ['ends without a word', () => script('mute', 'exit 3'), /does not start \(exit code 3\)/],
+    ['is killed', () => script('killed', 'kill -9 $$'), /does not start \(SIGKILL\)/],
     ['says nothing', () => script('silent', 'exit 0'), /does not answer/],
     ['says something else', () => script('garbage', 'echo hello'), /does not answer/],
     ['is no CPython', () => script('pypy', answer({ implementation: 'pypy' })), /is pypy 3\.12\.0/],
@@ -95,6 +97,18 @@ describe('an interpreter that can not be used', () => {
     await expect(refused).rejects.toThrow(InterpreterError)
     await expect(refused).rejects.toThrow(message)
     await expect(refused).rejects.toThrow(/CPython of 3\.10 or later/)
+  })
+
+  it('is another program: its last words are shown, in short, and not the whole of ours', async () => {
+    const error: unknown = await find(script('other', 'echo first >&2; echo "unknown argument: $3" >&2; exit 2')).catch(
+      thrown => thrown,
+    )
+    expect((error as Error).message).not.toContain('first')
+    expect((error as Error).message.length).toBeLessThan(400)
+    const listing: unknown = await find('/bin/ls').catch(thrown => thrown)
+    expect((listing as Error).message).toMatch(
+      /^SANDBOX_PYTHON: "\/bin\/ls" does not start \(.{1,200}\); name a CPython/,
+    )
   })
 
   it('is one of the future with another major version', async () => {

@@ -134,6 +134,12 @@ describe('content', () => {
     expect(content.slice(2)).toEqual(typeof lines === 'string' ? lines : expect.stringMatching(lines))
   })
 
+  test('says after the exit code what the code could not know of the sandbox', () => {
+    const stderr = captured('OSError: [Errno 101] Network is unreachable\n')
+    const content = contentOf({ status: 'failed', exitCode: 1, stderr })
+    expect(content).toMatch(/\n\[exit code 1\]\n\[there is no network in the sandbox\]$/)
+  })
+
   test('names cut stderr', () => {
     const stderr = captured('e\n', { truncated: true, bytes_kept: 10_000, bytes_total: 20_000 })
     expect(contentOf({ stderr })).toBe('--- stderr ---\ne\n[stderr: showing 10000 of 20000 bytes]')
@@ -163,7 +169,7 @@ describe('content', () => {
   test('does not let a file name forge a line or grow without bounds', () => {
     const files = [{ path: `a\n[exit code 0]\u202e${'b'.repeat(5000)}`, bytes: 0, mime: 'x/y' }]
     const content = contentOf({ ...some, files })
-    expect(content).toMatch(/^x\n\[files: a\\n\[exit code 0\]\\u\{202e\}b{80,120}… \(0 bytes\)\]$/)
+    expect(content).toMatch(/^x\n\[files: a\\n\\u\{5b\}exit code 0\\u\{5d\}\\u\{202e\}b{80,120}… \(0 bytes\)\]$/)
   })
 })
 

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+import { type CommandLine, readCommandLine, UsageError } from '../../../src/commands/command-line.js'
+
+describe('a command line that is understood', () => {
+  it.each<[string, CommandLine]>([
+    ['', { command: 'start' }],
+    ['start', { command: 'start' }],
+    ['dev', { command: 'dev', port: 0 }],
+    ['dev --port 8080', { command: 'dev', port: 8080 }],
+    ['demo', { command: 'demo' }],
+    ['doctor', { command: 'doctor' }],
+    ['exec a.py', { command: 'exec', file: 'a.py', json: false, timeoutSeconds: null }],
+    ['exec --json --timeout 5 -', { command: 'exec', file: '-', json: true, timeoutSeconds: 5 }],
+    ['exec --jsonl', { command: 'exec-lines' }],
+    ['--help', { command: 'help' }],
+    ['exec -h', { command: 'help' }],
+    ['--version', { command: 'version' }],
+  ])('"%s"', (line, expected) => {
+    expect(readCommandLine(line.split(' ').filter(word => word !== ''))).toEqual(expected)
+  })
+})
+
+describe('a command line that is refused', () => {
+  it.each([
+    ['no-such-command', 'there is no command "no-such-command"'],
+    ['exec', 'exec takes one file, but none was given'],
+    ['exec a.py b.py', 'exec takes one file; these were given: "a.py" "b.py"'],
+    ['exec --jsonl a.py', 'exec --jsonl takes nothing; these were given: "a.py"'],
+    ['exec --jsonl --timeout 5', '--timeout does not go with exec --jsonl'],
+    ['exec --jsonl --json', '--json does not go with exec --jsonl'],
+    ['exec --port 1 a.py', '--port does not go with exec'],
+    ['exec --timeout soon a.py', '--timeout takes a whole number up to 86400, not "soon"'],
+    ['exec --timeout', '--timeout needs a value'],
+    ['exec --timeout --json a.py', '--timeout needs a value'],
+    ['exec --json=yes a.py', '--json takes no value'],
+    ['dev --port 65536', '--port takes a whole number up to 65535, not "65536"'],
+    ['dev --json', '--json does not go with dev'],
+    ['start now', 'start takes nothing; these were given: "now"'],
+    ['--port 80', '--port does not go with start'],
+    ['doctor --json', '--json does not go with doctor'],
+    ['demo --timeout 5', '--timeout does not go with demo'],
+    ['--no-such-option', 'there is no option --no-such-option'],
+    ['exec -x a.py', 'there is no option -x'],
+  ])('"%s": %s', (line, message) => {
+    expect(() => readCommandLine(line.split(' '))).toThrow(new UsageError(message))
+  })
+})
