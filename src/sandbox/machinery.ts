@@ -6,7 +6,7 @@ import { Sandbox } from './sandbox.js'
 import { Template, type TemplateOptions, type Up } from './template.js'
 import { type Preloaded, Zygote } from './zygote.js'
 
-/** Forks of one zygote before it is replaced: what they share (hash seed, address layout) does not live for ever. */
+/** Forks of one zygote before it is replaced: what leaks into it or grows in it does not live for ever. */
 const RUNS_PER_ZYGOTE = 1_000
 
 export interface MachineryOptions extends TemplateOptions {
@@ -157,6 +157,9 @@ export class Machinery {
     this.#options.log.debug({ kind, runs: old.runs, grown: old.grown }, 'zygote is being replaced')
     try {
       await this.#startZygote(kind)
+      // Not before all that was ordered from it has been forked.
+      const ordered = [...this.#sandboxes.values()].filter(entry => entry.zygote === old)
+      await Promise.allSettled(ordered.map(entry => entry.sandbox.parked))
       old.retire()
     } catch (error) {
       this.#options.log.error({ err: error, kind }, 'zygote could not be replaced')
@@ -166,9 +169,11 @@ export class Machinery {
   #zygoteEnded(kind: ZygoteKind, zygote: Zygote, reason: string): void {
     const lost = [...this.#sandboxes.values()].filter(entry => entry.zygote === zygote)
     if (this.#zygotes.get(kind) === zygote) this.#zygotes.delete(kind)
-    else if (lost.length === 0) return // retired, and its work is done
-    for (const { sandbox } of lost) this.#lose(sandbox.id, 'the process that started the code died')
-    if (this.#down) return
+    for (const { sandbox } of lost) {
+      // Of a guest that it has waited for, the warden's word may still be on its way.
+      if (!sandbox.hasExited) this.#lose(sandbox.id, 'the process that started the code died')
+    }
+    if (this.#down || zygote.retired) return
     this.#options.log.error({ kind, reason, stderr: this.#template.lastWords() }, 'zygote has ended')
     this.onZygoteLost(kind, reason)
   }

@@ -135,6 +135,11 @@ export class Sandbox {
     this.noGuest()
   }
 
+  /** Whether the zygote has waited for its guest. */
+  get hasExited(): boolean {
+    return this.#exit !== null
+  }
+
   /** No guest is left, or there never was one. */
   noGuest(): void {
     this.#guestEnded = true

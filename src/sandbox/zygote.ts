@@ -30,6 +30,7 @@ export class Zygote {
   /** Guests that were ordered from it. */
   runs = 0
   grown = false
+  retired = false
   readonly #template: Template
   readonly #channel: Channel
   #pinger: NodeJS.Timeout | undefined
@@ -102,6 +103,7 @@ export class Zygote {
 
   /** It ends by itself when its last guest has ended. */
   retire(): void {
+    this.retired = true
     this.#channel.sendJson({ op: 'retire' })
   }
 

@@ -12,9 +12,9 @@ import { readablePython } from './support/pythons.js'
 
 const RUNS = 60
 const RUNS_PER_ZYGOTE = 5
-const IMPORT_MS = 600
+const IMPORT_MS = 2_000
 /** A run that waited for an import would take longer, one that has to wait for a busy machine hardly does. */
-const START_MOST_MS = IMPORT_MS / 2
+const START_MOST_MS = 1_500
 /** Long enough that several imports fit into all runs. */
 const CODE = 'import slow, time\ntime.sleep(0.05)\nprint("done")'
 
@@ -69,9 +69,8 @@ describe.each(['namespaces', 'landlock'] as const)('zygotes of the %s tier, repl
 
   it.each([1, 8])('serve without a pause, %i runs at a time', async atOnce => {
     const reports = await runAll(atOnce)
-    expect(reports.map(report => [report.status, report.stdout.text])).toEqual(
-      reports.map(() => ['completed', 'done\n']),
-    )
+    const ends = reports.map(({ status, stdout, reason }) => ({ status, stdout: stdout.text, reason }))
+    expect(ends.filter(end => end.status !== 'completed' || end.stdout !== 'done\n')).toEqual([])
     expect(reports).toHaveLength(RUNS)
     // Eight at once start with two that are parked: the rest waits for its sandbox, but for no import.
     expect(Math.max(...reports.map(report => report.usage.start_ms))).toBeLessThan(START_MOST_MS)
@@ -85,7 +84,7 @@ describe.each(['namespaces', 'landlock'] as const)('zygotes of the %s tier, repl
     const fromTheFirst = run('import slow, time\ntime.sleep(1.5)\nprint("to its end")')
     await runAll(2)
     expect((await fromTheFirst).stdout.text).toBe('to its end\n')
-    expect(seen.size).toBeGreaterThanOrEqual(4)
+    expect(seen.size).toBeGreaterThanOrEqual(3)
     // Two that serve, one that still has parked sandboxes for the next calls.
     await expect.poll(() => zygotes().length, { timeout: 5_000 }).toBeLessThanOrEqual(3)
     expect(seen.size - stillAlive([...seen.values()]).length).toBeGreaterThanOrEqual(1)

@@ -122,6 +122,9 @@ def _make_own(boot, places):
     """What must differ from every other guest of this zygote, and be as in a fresh interpreter."""
     os.chdir(places.work)
     random.seed()
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None:  # a preload has imported it, and with it one key for all
+        processes.current_process().authkey = os.urandom(32)
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
