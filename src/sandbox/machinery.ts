@@ -161,6 +161,8 @@ export class Machinery {
       const ordered = [...this.#sandboxes.values()].filter(entry => entry.zygote === old)
       await Promise.allSettled(ordered.map(entry => entry.sandbox.parked))
       old.retire()
+      // Those that nobody has taken would keep it for as long as no call comes; the pool makes others.
+      for (const { sandbox } of ordered) if (sandbox.isIdle) sandbox.fail('its zygote was replaced')
     } catch (error) {
       this.#options.log.error({ err: error, kind }, 'zygote could not be replaced')
     }

@@ -135,6 +135,11 @@ export class Sandbox {
     this.noGuest()
   }
 
+  /** Whether no code has been given to it yet. */
+  get isIdle(): boolean {
+    return this.#order === null && !this.#over
+  }
+
   /** Whether the zygote has waited for its guest. */
   get hasExited(): boolean {
     return this.#exit !== null

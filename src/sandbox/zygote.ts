@@ -7,6 +7,7 @@ const IMPORT_TIMEOUT_MS = 60_000
 /** A zygote only waits and forks: one that is silent for so long hangs. */
 const PING_EVERY_MS = 2_000
 const PONG_WITHIN_MS = 1_000
+const OWN_PAUSE_MS = 200
 /** Growth of its own memory beyond what it had when it was ready: something leaks into every guest. */
 const GROWTH_MOST_BYTES = 64 * 1024 * 1024
 
@@ -127,7 +128,16 @@ export class Zygote {
   #ping(): void {
     this.#ponged = false
     this.#channel.sendJson({ op: 'ping' })
+    this.#expectPong()
+  }
+
+  #expectPong(): void {
+    const asked = performance.now()
     setTimeout(() => {
+      if (performance.now() - asked > PONG_WITHIN_MS + OWN_PAUSE_MS) {
+        this.#expectPong() // we stood still ourselves, and so perhaps did the machine
+        return
+      }
       // After a pause of this process its answer may be there and not read yet.
       setImmediate(() => {
         if (this.#ponged || this.#ended) return
