@@ -49,7 +49,7 @@ export const RunEnd = z.object({
   cause: z.enum(['wall', 'cpu', 'memory', 'processes', 'workspace_bytes', 'workspace_files', 'cancelled']).nullable(),
   figure: z.number().nullable(),
   /** A limit whose error the code met and did not end by. */
-  hint: z.enum(['file_size', 'open_files', 'processes']).nullable(),
+  hint: z.enum(['file_size', 'open_files', 'processes', 'workspace_bytes', 'workspace_files']).nullable(),
   run_ms: z.number(),
   /** What the watch saw of the whole tree; what it could miss is in the other counts. */
   cpu_seen_ms: z.number(),

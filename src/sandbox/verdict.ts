@@ -74,13 +74,12 @@ export function verdict(
 
 /** A limit that raised inside the code and left it to end by itself. */
 function limitInside(end: RunEnd, config: SandboxConfig): LimitHit | null {
-  if (end.workspace_full) {
-    return { name: 'workspace_bytes', value: config.workspaceBytes, unit: 'bytes', peak: end.workspace_bytes }
-  }
-  if (end.workspace_files_full) {
-    return { name: 'workspace_files', value: config.workspaceFiles, unit: 'files', peak: end.workspace_files }
-  }
-  switch (end.hint) {
+  const met = end.workspace_full ? 'workspace_bytes' : end.workspace_files_full ? 'workspace_files' : end.hint
+  switch (met) {
+    case 'workspace_bytes':
+      return { name: 'workspace_bytes', value: config.workspaceBytes, unit: 'bytes', peak: end.workspace_bytes }
+    case 'workspace_files':
+      return { name: 'workspace_files', value: config.workspaceFiles, unit: 'files', peak: end.workspace_files }
     case 'file_size':
       return { name: 'file_size', value: config.fileBytes, unit: 'bytes', peak: config.fileBytes }
     case 'open_files':

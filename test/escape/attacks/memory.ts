@@ -171,6 +171,35 @@ escaped("no limit")`,
     ends: { status: ['failed', 'limit_exceeded'], limit: ['workspace_bytes', 'open_files'], stdout: '' },
   },
   {
+    name: 'files that are gone before anybody looks',
+    tiers: NAMESPACES,
+    code: `import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    for n in range(40):
+        with open(f"{folder}/{n}", "wb", buffering=0) as file: os.posix_fallocate(file.fileno(), 0, 1 << 20)
+escaped("no limit")`,
+    ends: { status: 'failed', limit: 'workspace_bytes', stdout: '' },
+  },
+  {
+    name: 'copies that are gone before anybody looks',
+    tiers: NAMESPACES,
+    code: `import shutil, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    with open(f"{folder}/0", "wb") as file: file.write(b"x" * (1 << 20))
+    for n in range(40): shutil.copy(f"{folder}/{n}", f"{folder}/{n + 1}")
+escaped("no limit")`,
+    ends: { status: 'failed', limit: 'workspace_bytes', stdout: '' },
+  },
+  {
+    name: 'many files that are gone before anybody looks',
+    tiers: NAMESPACES,
+    code: `import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    for n in range(900): os.symlink("x", f"{folder}/{n}")
+escaped("no limit")`,
+    ends: { status: 'failed', limit: 'workspace_files', stdout: '' },
+  },
+  {
     name: 'files without a name, mapped and closed',
     code: `import mmap
 held = []

@@ -23,7 +23,8 @@ from . import frames, linux
 
 VALUE_CHARS = 50_000
 _LIMITS = {errno.EFBIG: "file_size", errno.EMFILE: "open_files", errno.EAGAIN: "processes"}
-_exit, _getpid, _fstat, _write = os._exit, os.getpid, os.fstat, os.write  # the code may replace what it finds in os
+# The code may replace what it finds in os.
+_exit, _getpid, _fstat, _write, _statvfs = os._exit, os.getpid, os.fstat, os.write, os.statvfs
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FUTURES = 0
 for _name in __import__("__future__").all_feature_names:
@@ -136,7 +137,9 @@ def _make_print():
 class Reporter:
     """The way of the last value to the warden. It is data that the code could forge; only the code's own value is at stake."""
 
-    def __init__(self, channel):
+    def __init__(self, channel, box):
+        """box: a path on the file system whose size is the workspace's limit, or None where that is the machine's own."""
+        self._box = box
         # A number out of the way, so that code which closes or reuses 3 does not get our frame into a file of its own.
         self._fd = os.dup(channel.socket.detach())
         os.close(3)
@@ -153,9 +156,26 @@ class Reporter:
         number = error.errno if isinstance(error, OSError) else None
         if isinstance(error, RuntimeError) and "start new thread" in str(error):
             number = errno.EAGAIN
-        name = _LIMITS.get(number)
+        name = self._full(error) if number == errno.ENOSPC else _LIMITS.get(number)
         if name is not None:
             self._send(frames.LIMIT, name.encode())
+
+    def _full(self, error):
+        """What there was no more of in the workspace. By now it may have been given back: then the error itself tells, since
+        a tmpfs that is out of room still makes files, and only what makes one names it. (shutil names those that it copies.)
+        """
+        if self._box is None:
+            return None
+        try:
+            free = _statvfs(self._box)
+        except OSError:
+            return None
+        step = error.__traceback__
+        while step.tb_next is not None:
+            step = step.tb_next
+        names_what_it_made = error.filename is not None and step.tb_frame.f_globals.get("__name__") != "shutil"
+        is_files = free.f_bfree > 0 and (free.f_ffree == 0 or names_what_it_made)
+        return "workspace_files" if is_files else "workspace_bytes"
 
     def value(self, text):
         if _getpid() != self._pid:
@@ -181,7 +201,7 @@ def run(source, places, channel):
     path = f"{places.code}/main.py"  # written by the warden
     global _main_path, _reporter
     _main_path = path
-    reporter = _reporter = Reporter(channel)
+    reporter = _reporter = Reporter(channel, places.work if places.own_tree else None)
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__builtins__ = builtins

@@ -30,6 +30,7 @@ class Places:
 
     def __init__(self, world, sandbox):
         self._world = world
+        self.own_tree = world.own_tree
         box = "" if world.own_tree else f"{world.boot['boxes_dir']}/{sandbox}"
         self.work = f"{box}/work"
         self.code = f"{box}/code"
@@ -38,7 +39,7 @@ class Places:
 
     def writable(self):
         devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
-        if self._world.own_tree:
+        if self.own_tree:
             return [*root.WRITABLE, *devices]
         return [self.work, self.code, self.home, self.tmp, *devices]
 

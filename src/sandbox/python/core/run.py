@@ -14,7 +14,7 @@ SWEEP_S = 2.0  # for the last processes to die
 FLUSH_S = 10.0  # for the worker to take the end of the output
 BACKLOG = 1 << 20  # bytes that may wait for the worker before the pipes are left alone
 CONTROL_LIMIT = 1 << 20  # of one frame that a guest may send
-HINTS = (b"file_size", b"open_files", b"processes")
+HINTS = (b"file_size", b"open_files", b"processes", b"workspace_bytes", b"workspace_files")
 
 
 class Run:
