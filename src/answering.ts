@@ -17,10 +17,16 @@ export interface AnsweringContext {
   readonly config: Pick<Config, 'serviceName' | 'resultMaxBytes'>
   readonly journal: Journal
   readonly api: Pick<BackendApi, 'postResult' | 'requestConfirmation'>
-  /** Aborts posts that are still being retried; their answers are then lost unless the journal has them. */
+  /** Aborts posts that are still being retried; their answers are then lost unless the journal keeps them. */
   readonly stopPosting: AbortSignal
   /** The backend said 460: this client may never work. */
   onForbidden(reason: string): void
+}
+
+/** How posting ended, and whether the answer is safe: the backend has it, or it outlives this process. */
+export interface Concluded {
+  readonly delivery: Delivery
+  readonly safe: boolean
 }
 
 /** A call on its way to its answer. */
@@ -42,7 +48,7 @@ export async function deliverReply(
   unasked: (reason: string) => Reply,
   context: AnsweringContext,
   log: Logger,
-): Promise<Delivery | null> {
+): Promise<Concluded | null> {
   const { call, key } = answering
   switch (reply.kind) {
     case 'answer': {
@@ -52,7 +58,7 @@ export async function deliverReply(
         dollars: reply.dollars,
         asPlaceholder: false,
       }
-      context.journal.settled(key, answer)
+      await context.journal.settled(key, answer)
       return await postAnswer(answering, answer, context, log)
     }
     case 'placeholder': {
@@ -62,26 +68,31 @@ export async function deliverReply(
         dollars: 0,
         asPlaceholder: true,
       }
-      context.journal.settled(key, answer)
+      await context.journal.settled(key, answer)
       return await postAnswer(answering, answer, context, log)
     }
     case 'confirm': {
-      context.journal.asked(key)
+      context.journal.asking(key)
       const request = { setupKey: reply.setupKey, command: reply.command, explanation: reply.explanation }
       const delivery = await deliverWithRetry(signal => context.api.requestConfirmation(call, request, signal), {
         log,
         signal: context.stopPosting,
         giveUpAfterMs: left(answering),
       })
-      if (delivery.delivered) return delivery
-      if (delivery.why === 'refused' && !forbids(delivery.error, context)) {
-        // Nobody was asked and nobody will answer: the model has to know.
-        const answer = unasked(`a person could not be asked to confirm: ${delivery.error.message}`)
-        return await deliverReply(answering, answer, unasked, context, log)
+      if (delivery.delivered) {
+        context.journal.asked(key)
+        return { delivery, safe: true }
       }
-      context.journal.released(key)
-      logUndelivered(delivery, log)
-      return delivery
+      if (delivery.why === 'refused' && delivery.error.kind === 'never') context.onForbidden(delivery.error.message)
+      // Nobody was asked and nobody will answer: the model has to know, now or when the backend can be reached.
+      const why = delivery.why === 'aborted' ? 'the worker is being stopped' : delivery.error.message
+      return await deliverReply(
+        answering,
+        unasked(`a person could not be asked to confirm: ${why}`),
+        unasked,
+        context,
+        log,
+      )
     }
     case 'later':
     case 'already_answered':
@@ -96,7 +107,7 @@ export async function postAnswer(
   answer: StoredAnswer,
   context: AnsweringContext,
   log: Logger,
-): Promise<Delivery> {
+): Promise<Concluded> {
   const { call, key } = answering
   let sent = answer
   for (;;) {
@@ -110,33 +121,38 @@ export async function postAnswer(
       const shorter = shortened(sent)
       if (shorter !== null) {
         log.warn({ bytes: sent.content.length, reason: delivery.error.message }, 'answer is too large, shortening it')
-        context.journal.settled(key, shorter)
+        await context.journal.settled(key, shorter)
         sent = shorter
         continue
       }
     }
-    context.journal.posted(key, delivery.delivered)
-    if (!delivery.delivered) {
-      if (delivery.why === 'refused') forbids(delivery.error, context)
-      logUndelivered(delivery, log)
-    }
-    return delivery
+    return { delivery, safe: await conclude(key, delivery, context, log) }
   }
+}
+
+/** What becomes of a call in the journal when its post is over; whether its answer is safe. */
+async function conclude(key: string, delivery: Delivery, context: AnsweringContext, log: Logger): Promise<boolean> {
+  const { journal } = context
+  if (delivery.delivered) {
+    journal.delivered(key)
+    return true
+  }
+  const { why, attempts } = delivery
+  // Forbidden to us, it is still a good answer: perhaps that is only for now.
+  if (why === 'refused' && delivery.error.kind !== 'never') {
+    const kept = await journal.rejected(key, delivery.error.message)
+    log.error({ reason: delivery.error.message, attempts, kept }, 'the backend refuses an answer for good')
+    return kept
+  }
+  if (why === 'refused') context.onForbidden(delivery.error.message)
+  const kept = journal.undelivered(key)
+  const reason = why === 'aborted' ? 'the worker is stopping' : delivery.error.message
+  log[kept ? 'warn' : 'error']({ why, reason, attempts, kept }, 'answer was not delivered so far')
+  return kept
 }
 
 function left({ giveUpAtMs }: Answering): number {
   return Math.max(0, giveUpAtMs - performance.now())
-}
-
-function forbids(error: BackendError, context: AnsweringContext): boolean {
-  if (error.kind !== 'never') return false
-  context.onForbidden(error.message)
-  return true
-}
-
-function logUndelivered(delivery: Extract<Delivery, { delivered: false }>, log: Logger): void {
-  const reason = delivery.why === 'aborted' ? 'the worker is stopping' : delivery.error.message
-  log.error({ why: delivery.why, reason, attempts: delivery.attempts }, 'answer was not delivered')
 }
 
 /** The largest result that is accepted is unknown (docs/protocol.md, "Errors"), so a refusal for size may come in any of these. */

@@ -1,18 +1,18 @@
 import type { Logger } from 'pino'
 import { type Admission, QueueFull } from './admission.js'
-import { type Answering, type AnsweringContext, deliverReply, postAnswer } from './answering.js'
-import type { Delivery } from './backend/deliver.js'
+import { type Answering, type AnsweringContext, type Concluded, deliverReply, postAnswer } from './answering.js'
 import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol.js'
 import type { Config } from './config.js'
 import type { Outcome } from './outcome.js'
+import { answer } from './tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool/tool.js'
 import { LEAST_WALL_MS, TOO_LATE } from './tool/wall-time.js'
 
 /** A clock that runs this far behind the backend's is taken for a clock that is wrong; docs/protocol.md. */
 const SKEW_MS = 60_000
 /** The backend gives a call up after about 10 minutes; an answer is worth nothing after that. docs/protocol.md, "Errors". */
-const GIVE_UP_MS = 600_000
+export const GIVE_UP_MS = 600_000
 const NAME_SHOWN_CHARS = 100
 
 export interface CallContext extends AnsweringContext {
@@ -35,9 +35,9 @@ export interface CallContext extends AnsweringContext {
 
 /**
  * The way of one call, from its delivery to its accepted answer. `cancel` aborts it with a phrase for the model as its
- * reason, or with an Interruption. Resolves with false if this call has no answer that the backend has taken, else with true.
+ * reason, or with an Interruption. Resolves with whether the call is safe: the backend has its answer, or the journal keeps it.
  *
- *     claim → arguments → confirmation → slot → sandbox → outcome → journal → post
+ *     claim → arguments → confirmation → slot → journal → sandbox → outcome → journal → post
  */
 export async function handleCall(call: ToolCall, context: CallContext, cancel: AbortSignal): Promise<boolean> {
   const arrivedMs = performance.now()
@@ -45,7 +45,7 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   const log = context.log.child({ fcall_id: loggedId(call.fcall_id), tool: call.fcall_name.slice(0, NAME_SHOWN_CHARS) })
   const giveUpAtMs = arrivedMs + GIVE_UP_MS + SKEW_MS - ageMs(call, context)
   const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs }
-  const known = await knownAlready(answering, context, log)
+  const known = await knownAlready(call, answering, context, log)
   if (known !== null) return known
   const delta: { stream: DeltaStream | null } = { stream: null }
   const onText = (text: string) => {
@@ -59,16 +59,16 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   const run = { started: false }
   let reply: Reply
   try {
-    reply = await replyTo(call, context, cancel, onText, run)
+    reply = await replyTo({ ...answering, call }, context, cancel, onText, run)
   } catch (error) {
     log.error({ err: error }, 'call failed inside the worker')
-    reply = answerWith(context.outcomes.broken('the worker failed while it handled the call', run.started))
+    reply = answer(context.outcomes.broken('the worker failed while it handled the call', run.started))
   }
   // Courtesy ends before the truth is posted, and never holds it up for long.
   await delta.stream?.end()
-  const delivery = await deliverReply(answering, reply, unasked(context), context, log)
-  logCall(log, call, reply, delivery, performance.now() - arrivedMs, delta.stream)
-  return delivery === null || delivery.delivered
+  const concluded = await deliverReply(answering, reply, unasked(context), context, log)
+  logCall(log, call, reply, concluded, performance.now() - arrivedMs, delta.stream)
+  return concluded === null || concluded.safe
 }
 
 /**
@@ -79,17 +79,22 @@ export async function rejectUnreadable(call: UnreadableCall, problem: string, co
   const log = context.log.child({ fcall_id: loggedId(call.fcall_id) })
   const giveUpAtMs = performance.now() + GIVE_UP_MS
   const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs }
-  const known = await knownAlready(answering, context, log)
+  const known = await knownAlready(call, answering, context, log)
   if (known !== null) return known
   const message = `Not run: the call reached this worker in a form that it cannot read (${problem}). Its arguments are not at fault.`
-  const reply = answerWith(context.outcomes.rejected(message))
-  const delivery = await deliverReply(answering, reply, unasked(context), context, log)
-  return delivery === null || delivery.delivered
+  const reply = answer(context.outcomes.rejected(message))
+  const concluded = await deliverReply(answering, reply, unasked(context), context, log)
+  return concluded === null || concluded.safe
 }
 
-/** Claims the call. null: it is ours to answer; else whether the call, which came before, has its answer or will get it. */
-async function knownAlready(answering: Answering, context: CallContext, log: Logger): Promise<boolean | null> {
-  const claim = context.journal.claim(answering.key)
+/** Claims the call. null: it is ours to answer; else whether the call, which came before, is safe. */
+async function knownAlready(
+  call: UnreadableCall,
+  answering: Answering,
+  context: CallContext,
+  log: Logger,
+): Promise<boolean | null> {
+  const claim = context.journal.claim(answering.key, call)
   switch (claim.kind) {
     case 'fresh':
       return null
@@ -98,17 +103,17 @@ async function knownAlready(answering: Answering, context: CallContext, log: Log
       return true
     case 'settled':
       log.info('call delivered again after it was answered')
-      return (await postAnswer(answering, claim.answer, context, log)).delivered
+      return (await postAnswer(answering, claim.answer, context, log)).safe
   }
 }
 
 function unasked({ outcomes }: CallContext): (reason: string) => Reply {
-  return reason => answerWith(outcomes.notRun('interrupted', reason))
+  return reason => answer(outcomes.notRun('interrupted', reason))
 }
 
 /** What the tool says, or what is said in its place. */
 async function replyTo(
-  call: ToolCall,
+  { call, key }: Answering & { readonly call: ToolCall },
   context: CallContext,
   cancel: AbortSignal,
   stream: (text: string) => void,
@@ -118,10 +123,10 @@ async function replyTo(
   if (tool === undefined) {
     const names = [...context.tools.keys()].join(', ')
     const message = `There is no tool ${JSON.stringify(call.fcall_name.slice(0, NAME_SHOWN_CHARS))} here. This worker has: ${names}.`
-    return answerWith(context.outcomes.rejected(message))
+    return answer(context.outcomes.rejected(message))
   }
   const parsed = tool.parse(call.fcall_arguments)
-  if (!parsed.ok) return answerWith(context.outcomes.rejected(parsed.message))
+  if (!parsed.ok) return answer(context.outcomes.rejected(parsed.message))
   const invocation = (queueMs: number): Invocation<unknown> => ({
     args: parsed.args,
     confirmedByHuman: call.confirmed_by_human,
@@ -136,15 +141,16 @@ async function replyTo(
   if (early !== null) return early
   const waiting = waitingSignal(cancel, deadline - LEAST_WALL_MS - performance.now())
   try {
-    return await context.admission.run(call.located_fgroup_id, waiting.signal, queueMs => {
+    return await context.admission.run(call.located_fgroup_id, waiting.signal, async queueMs => {
       waiting.end()
+      await context.journal.started(key)
       run.started = true
       return tool.handle(invocation(Math.round(queueMs * 100) / 100))
     })
   } catch (error) {
-    if (error instanceof QueueFull) return answerWith(context.outcomes.busy())
-    if (error instanceof Interruption) return answerWith(context.outcomes.notRun('interrupted', error.message))
-    if (cancel.aborted) return answerWith(context.outcomes.notRun('cancelled', String(cancel.reason)))
+    if (error instanceof QueueFull) return answer(context.outcomes.busy())
+    if (error instanceof Interruption) return answer(context.outcomes.notRun('interrupted', error.message))
+    if (cancel.aborted) return answer(context.outcomes.notRun('cancelled', String(cancel.reason)))
     throw error
   } finally {
     waiting.end()
@@ -183,22 +189,12 @@ function ageMs(call: ToolCall, { wallClock = Date.now }: CallContext): number {
   return believable ? Math.max(0, ageMs) : 0
 }
 
-function answerWith(outcome: Outcome): Reply {
-  return {
-    kind: 'answer',
-    content: outcome.content,
-    provenance: outcome.provenance,
-    dollars: outcome.dollars,
-    outcome,
-  }
-}
-
 /** The one wide event of a call. */
 function logCall(
   log: Logger,
   call: ToolCall,
   reply: Reply,
-  delivery: Delivery | null,
+  concluded: Concluded | null,
   totalMs: number,
   delta: DeltaStream | null,
 ): void {
@@ -217,8 +213,8 @@ function logCall(
       ...outcome?.usage,
       total_ms: Math.round(totalMs),
       dollars: outcome?.dollars,
-      delivered: delivery === null ? undefined : delivery.delivered,
-      post_attempts: delivery?.attempts,
+      delivered: concluded?.delivery.delivered,
+      post_attempts: concluded?.delivery.attempts,
       deltas: delta?.stats.messages,
       delta_bytes_dropped: delta?.stats.droppedBytes,
     },

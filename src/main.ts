@@ -7,6 +7,7 @@ import { ScriptUnreadable } from './commands/read-script.js'
 import { start } from './commands/start.js'
 import { EXIT_UNAVAILABLE, unavailableLines } from './commands/unavailable.js'
 import { ConfigError } from './config/report.js'
+import { StateDirError } from './journal/state-dir.js'
 import { readVersion } from './version.js'
 
 const HELP = `python-execute-worker: runs model-written Python, each call in a sandbox of its own, for an AI backend.
@@ -26,7 +27,7 @@ Everything else is configured by environment variables: see .env.example.
 Exit codes of exec: that of the code; 124 timed out, 125 not run, 130 cancelled, 137 over a limit, 128+N killed by signal N,
 141 nobody reads the output.
 Other exit codes: 64 wrong use, 66 unreadable file, 69 no sandbox can be had, 70 internal error, 71 port of dev not to be had,
-74 output not writable, 77 forbidden by the backend, 78 wrong configuration.
+74 output not writable, 77 forbidden by the backend, 78 wrong configuration, or STATE_DIR in use by another worker.
 `
 
 const EXIT_USAGE = 64
@@ -34,6 +35,7 @@ const EXIT_NO_INPUT = 66
 const EXIT_SOFTWARE = 70
 const EXIT_OS = 71
 const EXIT_IO = 74
+const EXIT_CONFIG = 78
 
 async function main(argv: readonly string[]): Promise<number> {
   const line = readCommandLine(argv)
@@ -63,6 +65,7 @@ async function main(argv: readonly string[]): Promise<number> {
 function explain(error: unknown): { text: string; code: number } {
   if (error instanceof UsageError) return { text: `${error.message}; try --help`, code: EXIT_USAGE }
   if (error instanceof ConfigError) return { text: error.message, code: error.exitCode }
+  if (error instanceof StateDirError) return { text: error.message, code: EXIT_CONFIG }
   const unavailable = unavailableLines(error)
   if (unavailable !== null) return { text: unavailable.join('\n'), code: EXIT_UNAVAILABLE }
   if (error instanceof ScriptUnreadable) return { text: error.message, code: EXIT_NO_INPUT }

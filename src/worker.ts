@@ -11,7 +11,8 @@ import { createSupervisor, type SupervisorState } from './backend/supervisor.js'
 import type { Sleep } from './backend/waiting.js'
 import { type CallContext, handleCall, rejectUnreadable } from './call.js'
 import type { BackendConfig, Config } from './config.js'
-import { MemoryJournal } from './journal/memory-journal.js'
+import type { Journal } from './journal/journal.js'
+import { Recovery } from './recovery.js'
 import { RunningCalls } from './running-calls.js'
 import { assertStrict, withOrder } from './tool/strict-schema.js'
 import { Interruption, type Tool } from './tool/tool.js'
@@ -23,6 +24,8 @@ const REOPEN_SHARE = 1 / 4
 /** Of the drain budget, what is kept for ending the code that still runs and posting its answers; at most this share of it. */
 const END_RESERVE_MS = 5_000
 const END_RESERVE_SHARE = 0.4
+/** An answer that the backend did not take in its 10 minutes is offered again so often, and whenever the backend has come back. */
+const OFFER_AGAIN_MS = 10 * 60_000
 /** For calls to notice that they may not post any more. */
 const LAST_WAIT_MS = 1_000
 
@@ -40,6 +43,8 @@ export interface WorkerOptions {
   readonly config: Config
   readonly backend: BackendConfig
   readonly tools: readonly Tool[]
+  /** Closed by stop(). */
+  readonly journal: Journal
   /** Outcomes of calls that no tool handled. */
   readonly outcomes: CallContext['outcomes']
   readonly log: Logger
@@ -60,6 +65,8 @@ export class Worker {
   readonly #supervisor
   readonly #registration
   readonly #api
+  readonly #recovery: Recovery
+  readonly #offerAgain: NodeJS.Timeout
   #state: WorkerState = 'starting'
   /** Why it is impaired, by what is wrong. */
   readonly #impairments = new Map<string, string>()
@@ -89,7 +96,7 @@ export class Worker {
     this.#context = {
       config,
       tools: new Map(tools.map(tool => [tool.name, tool])),
-      journal: new MemoryJournal(),
+      journal: options.journal,
       admission: this.#admission,
       api: this.#api,
       openDelta: call => openDeltaStream({ url: deltaEndpoint(backend), call, maxBytes: config.streamMaxBytes, log }),
@@ -133,7 +140,10 @@ export class Worker {
       log,
       onState: state => this.#backendState(state),
     })
+    this.#recovery = new Recovery({ context: this.#context, track: (id, handle) => this.#take(id, handle) })
+    this.#offerAgain = setInterval(() => this.#recovery.run(), OFFER_AGAIN_MS)
     this.#setState('serving')
+    this.#recovery.run()
   }
 
   get state(): WorkerState {
@@ -158,11 +168,11 @@ export class Worker {
   }
 
   /**
-   * Takes no more calls, answers those that wait "not run", lets those that run end within the drain budget or ends them.
-   * True if every accepted call was answered. Further calls of it return the same promise.
+   * Takes no more calls, answers those that wait "not run", lets those that run end within the budget or ends them. True if every
+   * accepted call was answered or is on disk. Further calls of it return the same promise.
    */
-  stop(reason: string): Promise<boolean> {
-    this.#stopping ??= this.#drain(reason)
+  stop(reason: string, drainMs = this.#options.config.drainMs): Promise<boolean> {
+    this.#stopping ??= this.#drain(reason, drainMs)
     return this.#stopping
   }
 
@@ -177,11 +187,11 @@ export class Worker {
     })
   }
 
-  async #drain(reason: string): Promise<boolean> {
+  async #drain(reason: string, drainMs: number): Promise<boolean> {
     // First of all: whatever follows reviews the state, and must find this one.
     this.#setState('draining', reason)
     this.#endFullTimer()
-    const { drainMs } = this.#options.config
+    clearInterval(this.#offerAgain)
     const end = performance.now() + drainMs
     const left = () => Math.max(0, end - performance.now())
     const unansweredBefore = this.#calls.unanswered
@@ -196,8 +206,9 @@ export class Worker {
     this.#stopPosting.abort()
     await this.#calls.allDoneWithin(LAST_WAIT_MS)
     await this.#api.close()
+    const written = await this.#options.journal.close()
     this.#setState('stopped', reason)
-    return done && this.#calls.unanswered === unansweredBefore
+    return done && written && this.#calls.unanswered === unansweredBefore
   }
 
   /** What a change of the connection means for the registration and for our own state. */
@@ -206,6 +217,7 @@ export class Worker {
       case 'subscribed':
         if (!this.#isEnding()) this.#registration.activate(!state.resumed)
         this.setImpaired('backend', null)
+        if (!state.resumed && !this.#isEnding()) this.#recovery.run()
         return
       case 'paused':
         return // deliberately: the tool goes on to exist while we are full; #review stops it when we are impaired

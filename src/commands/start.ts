@@ -1,6 +1,12 @@
 import { constants } from 'node:os'
 import type { BackendConfig, Config } from '../config.js'
+import { DiskJournal } from '../journal/disk-journal.js'
+import type { Journal } from '../journal/journal.js'
+import { MemoryJournal } from '../journal/memory-journal.js'
+import { holdStateDir, StateDirError } from '../journal/state-dir.js'
+import { findInterpreter } from '../sandbox/interpreter.js'
 import { createLog } from '../telemetry/log.js'
+import { watchForStalls } from '../telemetry/stall.js'
 import { readVersion } from '../version.js'
 import { Worker } from '../worker.js'
 import { openTools, readSetup, type Setup, StartCancelled, type Toolset } from './setup.js'
@@ -8,6 +14,8 @@ import { openTools, readSetup, type Setup, StartCancelled, type Toolset } from '
 const EXIT_FORBIDDEN = 77
 const EXIT_UNANSWERED = 1
 const EXIT_SOFTWARE = 70
+/** After an error that nobody expected, nothing of this process is to be relied on: only for what is as good as done. */
+const BROKEN_DRAIN_MS = 5_000
 
 /** Serves the configured backend until a signal ends it. Returns the exit code. */
 export async function start(env: NodeJS.ProcessEnv): Promise<number> {
@@ -18,7 +26,7 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   const log = createLog({ level: config.logLevel, pretty: process.stdout.isTTY === true, secrets: secretsOf(backend) })
   log.info({ version: readVersion(), service: config.serviceName, backend: backend.baseUrl }, 'worker is starting')
   for (const warning of config.warnings) log.warn({ warning }, 'configuration warning')
-  log.warn('answers are kept in memory only: kill -9 loses what is in flight')
+  watchForStalls(log)
 
   let end: (how: { code: number; reason: string }) => void = () => {}
   const ended = new Promise<{ code: number; reason: string }>(resolve => {
@@ -44,17 +52,26 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   }
   // Before the sandbox is up: a signal that comes meanwhile must not leave half of it behind.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
-  const started = await startWorker(setup, backend, log, {
-    signal: cancelStart.signal,
-    onForbidden: reason => {
-      if (config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
-    },
-  }).catch((error: unknown) => {
-    if (error instanceof StartCancelled) return null
-    // Whoever watches only the log has to see it too; the error goes on to stderr and sets the exit code.
-    log.fatal({ reason: error instanceof Error ? error.message : String(error) }, 'worker can not start')
-    throw error
+  let illJournal: string | null = null
+  const started = await openJournal(setup, log, reason => {
+    illJournal = reason
+    running?.setImpaired('journal', reason)
   })
+    .then(journal =>
+      startWorker(setup, backend, log, {
+        journal,
+        signal: cancelStart.signal,
+        onForbidden: reason => {
+          if (config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
+        },
+      }),
+    )
+    .catch((error: unknown) => {
+      if (error instanceof StartCancelled) return null
+      // Whoever watches only the log has to see it too; the error goes on to stderr and sets the exit code.
+      log.fatal({ reason: error instanceof Error ? error.message : String(error) }, 'worker can not start')
+      throw error
+    })
   if (started === null) {
     const { code, reason } = await ended
     log.info({ answered: true, reason }, 'worker has stopped')
@@ -62,12 +79,34 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   }
   const { worker, tools } = started
   running = worker
+  worker.setImpaired('journal', illJournal)
 
   const { code, reason } = await ended
-  const answered = await worker.stop(reason)
+  const answered = await worker.stop(
+    reason,
+    code === EXIT_SOFTWARE ? Math.min(BROKEN_DRAIN_MS, config.drainMs) : config.drainMs,
+  )
   await tools.pool.close()
   log.info({ answered, reason }, 'worker has stopped')
   return code !== 0 ? code : answered ? 0 : EXIT_UNANSWERED
+}
+
+/** The journal in STATE_DIR, which is held until the process ends. Errors: StateDirError, InterpreterError. */
+async function openJournal(
+  { config }: Setup,
+  log: ReturnType<typeof createLog>,
+  onHealth: (reason: string | null) => void,
+): Promise<Journal> {
+  const { path } = await findInterpreter(config.sandbox.python, process.env)
+  const { stateDir } = config
+  await holdStateDir(stateDir, path)
+  try {
+    return await DiskJournal.open({ stateDir, log, onHealth })
+  } catch (error) {
+    throw new StateDirError(
+      `STATE_DIR: ${stateDir} can not be used (${(error as Error).message}); give a folder that only this worker's uid writes to`,
+    )
+  }
 }
 
 /** A worker against the given backend, with its sandbox up. Errors: those of openTools. */
@@ -75,9 +114,14 @@ export async function startWorker(
   setup: Setup,
   backend: BackendConfig,
   log: ReturnType<typeof createLog>,
-  options: { readonly signal?: AbortSignal; readonly onForbidden?: (reason: string) => void } = {},
+  options: {
+    /** Default: one that lasts as long as the process. */
+    readonly journal?: Journal
+    readonly signal?: AbortSignal
+    readonly onForbidden?: (reason: string) => void
+  } = {},
 ): Promise<{ worker: Worker; tools: Toolset }> {
-  const { signal, onForbidden } = options
+  const { journal = new MemoryJournal(), signal, onForbidden } = options
   let worker: Worker | null = null
   let ill: string | null = null
   const tools = await openTools(setup, log, {
@@ -91,6 +135,7 @@ export async function startWorker(
     config: { ...setup.config, backend },
     backend,
     tools: [tools.python],
+    journal,
     outcomes: tools.outcomes,
     log,
     ...(onForbidden === undefined ? {} : { onForbidden }),

@@ -1,3 +1,5 @@
+import type { UnreadableCall } from '../backend/protocol.js'
+
 /** What is known of a call: enough to answer it exactly once. */
 
 /** An answer as it goes over the wire. */
@@ -9,19 +11,28 @@ export interface StoredAnswer {
   readonly asPlaceholder: boolean
 }
 
+/** What an answer needs of the call it belongs to. */
+export type ClaimedCall = UnreadableCall
+
 /** What to do with a delivery of a call. */
 export type Claim =
   /** Ours now, and to be answered. */
   | { readonly kind: 'fresh' }
   /** Being worked on, its answer is being posted, a person is being asked, or it is not ours to answer: nothing to do. */
   | { readonly kind: 'known' }
-  /** Answered before, but the backend asks again: post it once more, then say `posted`. */
+  /** Answered before, but the backend asks again: post it once more, then say how that ended. */
   | { readonly kind: 'settled'; readonly answer: StoredAnswer }
 
-/** What of a delivery tells which call it is. */
-export interface Delivered {
-  readonly fcall_id: string
-  readonly confirmed_by_human: boolean | null
+/** A call whose answer is still to be given and on which nobody works. */
+export interface Leftover {
+  readonly key: string
+  readonly call: ClaimedCall
+  /** claimed: its code never started. started: it may have run in part. settled: its answer is known. */
+  readonly state: 'claimed' | 'started' | 'settled'
+  /** Milliseconds since the epoch. */
+  readonly claimedAt: number
+  /** When it came into its state, in milliseconds since the epoch. */
+  readonly since: number
 }
 
 export interface Journal {
@@ -30,16 +41,34 @@ export interface Journal {
    * where we asked the person ourselves the delivery that brings the answer is another one. The first word stands: a "no" after
    * a "yes" must not be answered "not run" while the code runs.
    */
-  keyOf(call: Delivered): string
-  claim(key: string): Claim
-  /** A person is being asked; the answer belongs to the other key. */
+  keyOf(call: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string
+  claim(key: string, call: ClaimedCall): Claim
+  /** Resolves when it is written down that the code starts: not before may it. Never rejects. */
+  started(key: string): Promise<void>
+  /** A person is about to be asked, and may answer before we hear that they were: from now on their word is the other key's. */
+  asking(key: string): void
+  /** The person was asked. Until the answer comes nothing is left to do, for up to 30 days. */
   asked(key: string): void
   /** Not to be answered from here: its tool answers it later, or a scenario has answered it. */
   left(key: string): void
-  /** The answer is known and is being posted. Again with another answer where the backend refused the first as too large. */
-  settled(key: string, answer: StoredAnswer): void
-  /** The post is over. `delivered` false: nobody has taken the answer, and a later delivery posts it anew. */
-  posted(key: string, delivered: boolean): void
-  /** Given up without an answer, so that a later delivery starts anew. */
-  released(key: string): void
+  /**
+   * The answer is known. Resolves when it is written down: not before may it be posted. Again with another answer where the backend
+   * refused the first as too large. Never rejects.
+   */
+  settled(key: string, answer: StoredAnswer): Promise<void>
+  /** The backend has the answer. */
+  delivered(key: string): void
+  /** Nobody has taken the answer so far; a later delivery of the call posts it anew. Whether it outlives this process. */
+  undelivered(key: string): boolean
+  /** The backend refuses the answer for good; a later delivery posts it anew all the same. Whether it is kept for a person to see. */
+  rejected(key: string, reason: string): Promise<boolean>
+  /** Of the life before, and answers that nobody has taken. */
+  leftovers(): readonly Leftover[]
+  /**
+   * Works on a leftover from now on; gives its answer where that is known and still readable. null: somebody else does already,
+   * since it was delivered again. Never rejects.
+   */
+  takeOver(key: string): Promise<{ readonly answer: StoredAnswer | null } | null>
+  /** Writes down what is not yet. Resolves with whether all of it is; never rejects. */
+  close(): Promise<boolean>
 }

@@ -1,4 +1,4 @@
-import type { Claim, Delivered, Journal, StoredAnswer } from './journal.js'
+import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
 
 const RESTING_MOST = 2_000
 const RESTING_MOST_BYTES = 64 * 1024 * 1024
@@ -17,7 +17,7 @@ export class MemoryJournal implements Journal {
   readonly #resting = new Map<string, number>()
   #restingBytes = 0
 
-  keyOf({ fcall_id, confirmed_by_human }: Delivered): string {
+  keyOf({ fcall_id, confirmed_by_human }: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string {
     const decided = `${fcall_id}:decided`
     const hasAsked = this.#entries.get(fcall_id)?.state === 'asked' || this.#entries.has(decided)
     return confirmed_by_human !== null && hasAsked ? decided : fcall_id
@@ -30,13 +30,18 @@ export class MemoryJournal implements Journal {
       return { kind: 'fresh' }
     }
     if (entry.state !== 'settled') return { kind: 'known' }
-    this.settled(key, entry.answer)
+    this.#posting(key, entry.answer)
     return { kind: 'settled', answer: entry.answer }
   }
 
-  asked(key: string): void {
+  async started(): Promise<void> {}
+
+  asking(key: string): void {
     this.#entries.set(key, { state: 'asked' })
-    this.#rest(key, 0)
+  }
+
+  asked(key: string): void {
+    if (this.#entries.get(key)?.state === 'asked') this.#rest(key, 0)
   }
 
   left(key: string): void {
@@ -44,21 +49,46 @@ export class MemoryJournal implements Journal {
     this.#rest(key, 0)
   }
 
-  settled(key: string, answer: StoredAnswer): void {
+  async settled(key: string, answer: StoredAnswer): Promise<void> {
+    this.#posting(key, answer)
+  }
+
+  delivered(key: string): void {
+    this.#posted(key)
+  }
+
+  undelivered(key: string): boolean {
+    this.#posted(key)
+    return false
+  }
+
+  async rejected(key: string): Promise<boolean> {
+    this.#posted(key)
+    return false
+  }
+
+  leftovers(): readonly Leftover[] {
+    return []
+  }
+
+  async takeOver(): Promise<null> {
+    return null
+  }
+
+  async close(): Promise<boolean> {
+    return true
+  }
+
+  #posting(key: string, answer: StoredAnswer): void {
     this.#wake(key)
     this.#entries.set(key, { state: 'posting', answer })
   }
 
-  posted(key: string): void {
+  #posted(key: string): void {
     const entry = this.#entries.get(key)
     if (entry?.state !== 'posting') return
     this.#entries.set(key, { state: 'settled', answer: entry.answer })
     this.#rest(key, Buffer.byteLength(entry.answer.content) + Buffer.byteLength(entry.answer.provenance))
-  }
-
-  released(key: string): void {
-    this.#wake(key)
-    this.#entries.delete(key)
   }
 
   #rest(key: string, bytes: number): void {

@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { sleep as realSleep, type Sleep } from '../../src/backend/waiting.js'
 import type { BackendConfig, Config } from '../../src/config.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../src/dev/embedded-backend.js'
+import { MemoryJournal } from '../../src/journal/memory-journal.js'
 import { broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
 import { Worker } from '../../src/worker.js'
@@ -46,6 +47,7 @@ async function start(handle: Handle, changes: { slots?: number; drainMs?: number
   const worker = new Worker({
     config,
     backend: reach,
+    journal: new MemoryJournal(),
     tools: [
       tool(invocation => {
         started++
@@ -243,8 +245,9 @@ describe('Worker', () => {
       broken: (reason: string, started: boolean) => broken(context, reason, started),
     }
     const log = captureLog().log
-    expect(() => new Worker({ config: baseConfig, backend: reach, tools: [loose], outcomes, log })).toThrow(
-      'not a strict schema',
-    )
+    expect(
+      () =>
+        new Worker({ config: baseConfig, backend: reach, journal: new MemoryJournal(), tools: [loose], outcomes, log }),
+    ).toThrow('not a strict schema')
   })
 })

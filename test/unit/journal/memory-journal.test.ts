@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { StoredAnswer } from '../../src/journal/journal.js'
-import { MemoryJournal } from '../../src/journal/memory-journal.js'
+import type { StoredAnswer } from '../../../src/journal/journal.js'
+import { MemoryJournal } from '../../../src/journal/memory-journal.js'
 
 const ANSWER: StoredAnswer = { content: '"done"', provenance: '{}', dollars: 0, asPlaceholder: false }
 
@@ -17,10 +17,10 @@ describe('MemoryJournal', () => {
     journal.claim('c')
     journal.settled('c', ANSWER)
     expect(journal.claim('c')).toEqual({ kind: 'known' }) // it is being posted
-    journal.posted('c')
+    journal.delivered('c')
     expect(journal.claim('c')).toEqual({ kind: 'settled', answer: ANSWER })
     expect(journal.claim('c')).toEqual({ kind: 'known' })
-    journal.posted('c')
+    journal.delivered('c')
     expect(journal.claim('c')).toEqual({ kind: 'settled', answer: ANSWER })
   })
 
@@ -29,23 +29,16 @@ describe('MemoryJournal', () => {
     journal.claim('c')
     journal.settled('c', ANSWER)
     journal.settled('c', { ...ANSWER, content: '"shorter"' })
-    journal.posted('c')
+    journal.delivered('c')
     expect(journal.claim('c')).toMatchObject({ answer: { content: '"shorter"' } })
   })
 
   it.each(['asked', 'left'] as const)('knows a call that was %s', how => {
     const journal = new MemoryJournal()
     journal.claim('c')
+    journal.asking('c')
     journal[how]('c')
     expect(journal.claim('c')).toEqual({ kind: 'known' })
-  })
-
-  it('starts anew after a release', () => {
-    const journal = new MemoryJournal()
-    journal.claim('c')
-    journal.asked('c')
-    journal.released('c')
-    expect(journal.claim('c')).toEqual({ kind: 'fresh' })
   })
 
   it('forgets the oldest of those that rest, and none that is being worked on or posted', () => {
@@ -53,18 +46,16 @@ describe('MemoryJournal', () => {
     journal.claim('worked on')
     journal.claim('posted')
     journal.settled('posted', ANSWER)
-    journal.claim('released')
-    journal.asked('released')
-    journal.released('released')
-    journal.claim('released')
+    journal.claim('asking')
+    journal.asking('asking')
     for (let n = 0; n < 2_001; n++) {
       journal.claim(`c${n}`)
       journal.settled(`c${n}`, ANSWER)
-      journal.posted(`c${n}`)
+      journal.delivered(`c${n}`)
     }
     expect(journal.claim('c0')).toEqual({ kind: 'fresh' })
     expect(journal.claim('c1')).toMatchObject({ kind: 'settled' })
-    for (const key of ['worked on', 'posted', 'released']) expect(journal.claim(key)).toEqual({ kind: 'known' })
+    for (const key of ['worked on', 'posted', 'asking']) expect(journal.claim(key)).toEqual({ kind: 'known' })
   })
 
   it('forgets by bytes too', () => {
@@ -74,7 +65,7 @@ describe('MemoryJournal', () => {
     for (const key of ['a', 'b', 'c']) {
       journal.claim(key)
       journal.settled(key, large)
-      journal.posted(key)
+      journal.delivered(key)
     }
     expect(journal.claim('a')).toEqual({ kind: 'fresh' })
     expect(journal.claim('b')).toMatchObject({ kind: 'settled' })
@@ -90,7 +81,7 @@ describe('the key of a delivery', () => {
     journal.claim(key)
     expect([journal.keyOf(delivered(true)), journal.keyOf(delivered(false))]).toEqual([key, key])
     journal.settled(key, ANSWER)
-    journal.posted(key)
+    journal.delivered(key)
     expect(journal.keyOf(delivered(true))).toBe(key)
   })
 
@@ -98,7 +89,7 @@ describe('the key of a delivery', () => {
     const journal = new MemoryJournal()
     const key = journal.keyOf(delivered(null))
     journal.claim(key)
-    journal.asked(key)
+    journal.asking(key)
     const decided = journal.keyOf(delivered(true))
     expect(decided).not.toBe(key)
     expect(journal.claim(decided)).toEqual({ kind: 'fresh' })

@@ -1,0 +1,93 @@
+import pLimit from 'p-limit'
+import { type Answering, type AnsweringContext, deliverReply, postAnswer } from './answering.js'
+import { loggedId } from './backend/protocol.js'
+import { type CallContext, GIVE_UP_MS } from './call.js'
+import type { Leftover } from './journal/journal.js'
+import { answer } from './tool/outcome-without-run.js'
+
+/** The backend has given the call up long before, but the answer may still be of use to whoever reads the thread. */
+const UNDELIVERED_KEPT_MS = 24 * 3_600_000
+/** Answers can be large, and the backend has just come back. */
+const AT_ONCE = 8
+
+export interface RecoveryOptions {
+  readonly context: AnsweringContext & Pick<CallContext, 'outcomes' | 'log' | 'wallClock'>
+  /** Has the worker wait for it when it stops; see RunningCalls.add. */
+  track(fcallId: string, handle: () => Promise<boolean>): void
+}
+
+/**
+ * Answers what the worker's life before has left, and posts anew what nobody has taken. To be run at the start, and again
+ * whenever the backend may have come back.
+ */
+export class Recovery {
+  readonly #options: RecoveryOptions
+  readonly #limit = pLimit(AT_ONCE)
+  readonly #inHand = new Set<string>()
+
+  constructor(options: RecoveryOptions) {
+    this.#options = options
+  }
+
+  /** Begins with each leftover that is not in hand; does not wait. */
+  run(): void {
+    const { context, track } = this.#options
+    const found = context.journal.leftovers().filter(({ key }) => !this.#inHand.has(key))
+    if (found.length === 0) return
+    const count = (state: Leftover['state']) => found.filter(leftover => leftover.state === state).length
+    context.log.info(
+      { claimed: count('claimed'), started: count('started'), settled: count('settled') },
+      'answering calls that are left in the journal',
+    )
+    for (const leftover of found) {
+      this.#inHand.add(leftover.key)
+      track(leftover.call.fcall_id, () =>
+        this.#limit(() => this.#answer(leftover)).finally(() => this.#inHand.delete(leftover.key)),
+      )
+    }
+  }
+
+  /** Whether the call is safe. */
+  async #answer(leftover: Leftover): Promise<boolean> {
+    const { context } = this.#options
+    const { key, call, claimedAt, state } = leftover
+    const log = context.log.child({ fcall_id: loggedId(call.fcall_id) })
+    // Still on disk: the next life answers it.
+    if (context.stopPosting.aborted) return true
+    const taken = await context.journal.takeOver(key)
+    if (taken === null) return true
+    const ageMs = (context.wallClock ?? Date.now)() - claimedAt
+    const answering: Answering = { call, key, giveUpAtMs: performance.now() + GIVE_UP_MS - ageMs }
+    if (taken.answer === null) {
+      log.warn({ state, ageMs }, 'a call was cut off by the end of the worker')
+      const reply = answer(this.#outcome(leftover))
+      return (await deliverReply(answering, reply, () => reply, context, log))?.safe ?? true
+    }
+    const { delivery, safe } = await postAnswer(answering, taken.answer, context, log)
+    if (delivery.delivered) log.info({ ageMs }, 'an answer from the journal was delivered')
+    else if (delivery.why === 'gave_up' && ageMs > UNDELIVERED_KEPT_MS) {
+      log.error({ ageMs, reason: delivery.error.message }, 'nobody has taken an answer for a day, it is given up')
+      return await context.journal.rejected(key, `not taken within a day: ${delivery.error.message}`)
+    }
+    return safe
+  }
+
+  #outcome({ state, since }: Leftover) {
+    const { outcomes } = this.#options.context
+    switch (state) {
+      case 'claimed':
+        return outcomes.notRun('interrupted', 'the worker was ended and started anew before the code could start')
+      case 'started':
+        return outcomes.broken(
+          `the worker was ended and started anew after the code had started at ${iso(since)}`,
+          true,
+        )
+      case 'settled': // its record has become unreadable
+        return outcomes.broken('the worker was ended and started anew, and the result was lost', true)
+    }
+  }
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString()
+}
