@@ -131,6 +131,9 @@ thread.join()`,
     code: `import site, sysconfig
 places = {os.path.dirname(os.__file__), os.path.dirname(os.path.realpath(sys.executable)), *map(sysconfig.get_path, ("purelib", "platlib", "stdlib")), *site.getsitepackages()}
 for place in sorted(places):
+    if not os.path.isdir(place):  # Debian has some on its path that only pip makes
+        attempt(lambda: os.makedirs(place), "makedirs", place)
+        continue
     for name in ("sitecustomize.py", "evil.pth", "__pycache__/os.pyc"):
         attempt(lambda: os.close(os.open(os.path.join(place, name), os.O_CREAT | os.O_WRONLY)), place, name)
     attempt(lambda: os.utime(place, (0, 0)), "utime", place) if os.stat(place).st_uid != os.getuid() else None

@@ -8,7 +8,7 @@ import type { SandboxReport, TierName } from '../../../src/outcome.js'
 import { type OpenOptions, openSandbox } from '../../../src/sandbox/open.js'
 import type { Pool } from '../../../src/sandbox/pool.js'
 import { sandboxConfig } from '../../sandbox/support/config.js'
-import { descendants, stillAlive } from '../../sandbox/support/processes.js'
+import { descendants, type Process, stillAlive } from '../../sandbox/support/processes.js'
 import { readablePython } from '../../sandbox/support/pythons.js'
 import { type Attack, type Ending, TRIED } from './attack.js'
 import { type Neighbour, startNeighbour } from './neighbour.js'
@@ -87,7 +87,8 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
       log,
       ...switches,
     })
-    const machinery = descendants().filter(one => one.pid !== neighbour?.facts.pid)
+    const machinery = (await settled()).filter(one => one.pid !== neighbour?.facts.pid)
+    const wardens = machinery.filter(one => one.name === 'warden')
     const bait = {
       ...neighbour.facts,
       mark,
@@ -95,6 +96,8 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
       canary: [...canary].reverse().join(''),
       host: os.hostname(),
       worker_socket: workerSocket(temporary),
+      // A sandbox's uid is its warden's too: against that one the other layers hold, which are proved one by one.
+      own: options.layersOff === undefined ? {} : Object.fromEntries(wardens.map(one => [one.uid, one.pid])),
       pids: [neighbour.facts.pid, process.pid, ...machinery.map(one => one.pid)],
       numbers: callNumbers(),
     }
@@ -135,6 +138,17 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
   } catch (error) {
     await tidy()
     throw error
+  }
+}
+
+/** All that this process has started, once each warden among them has its name and uid: a fork has its parent's at first. */
+async function settled(): Promise<Process[]> {
+  for (let tries = 0; ; tries++) {
+    const all = descendants()
+    const templates = all.filter(one => one.name === 'zygote').map(one => one.parent)
+    const unnamed = all.filter(one => templates.includes(one.parent) && one.name.startsWith('python'))
+    if (unnamed.length === 0 || tries === 500) return all
+    await sleep(10)
   }
 }
 

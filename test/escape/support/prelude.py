@@ -1,7 +1,7 @@
 import ctypes, errno, os, signal, socket, struct, sys, time
 BAIT = __BAIT__
 NR = BAIT["numbers"]
-PIDS = [pid for pid in BAIT["pids"] if pid != os.getpid()]
+PIDS = [pid for pid in BAIT["pids"] if pid not in (os.getpid(), BAIT["own"].get(str(os.getuid())))]
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 libc.prctl(15, BAIT["mark"].encode(), 0, 0, 0)  # PR_SET_NAME: what is left of this run can be told by it

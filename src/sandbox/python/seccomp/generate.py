@@ -158,7 +158,10 @@ def check_committed(made):
     for part in made if same_version else ("sentinel_pid", "numbers"):
         if committed[part] != made[part]:
             raise ValueError(f"filters.json: {part} is not what policy.py gives: run generate.py and commit the result")
-    check(committed)
+    try:
+        check(committed)
+    except ValueError as error:
+        raise ValueError(f"filters.json: {error}: run generate.py and commit the result") from None
 
 
 def main():
