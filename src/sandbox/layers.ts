@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { getSystemErrorName } from 'node:util'
 import type { Layer, TierName } from '../outcome.js'
 import type { Up } from './template.js'
@@ -37,21 +38,31 @@ function switched(layer: LayerSwitch): string[] {
   }
 }
 
-/** What each tier puts between the code and the machine, as far as it is in force here. `off`: what a test has left out. */
-export function layersOf(tier: TierName, up: Up, off: readonly LayerSwitch[] = []): Layer[] {
+/** What keeps a better tier from being had: the step that failed, and errno 0 where it was not the kernel that refused. */
+export interface Refusal {
+  readonly step?: string
+  readonly errno?: number
+}
+
+/**
+ * What each tier puts between the code and the machine, as far as it is in force here.
+ *
+ * off: what a test has left out. refusal: of the namespaces tier, where that was tried first.
+ */
+export function layersOf(tier: TierName, up: Up, off: readonly LayerSwitch[] = [], refusal?: Refusal): Layer[] {
   const names = off.flatMap(switched)
-  return layersInForce(tier, up).map(layer =>
+  return layersInForce(tier, up, refusal).map(layer =>
     names.includes(layer.name) ? { name: layer.name, inForce: false, why: 'switched off' } : layer,
   )
 }
 
-function layersInForce(tier: TierName, up: Up): Layer[] {
+function layersInForce(tier: TierName, up: Up, refusal?: Refusal): Layer[] {
   const landlock: Layer =
     up.landlock_abi === 0
       ? {
           name: 'landlock',
           inForce: false,
-          why: 'the kernel has no Landlock, or it is switched off (lsm= on its command line)',
+          why: landlockRefused(up.landlock_errno),
         }
       : up.landlock_missing.length === 0
         ? { name: 'landlock', inForce: true }
@@ -68,14 +79,23 @@ function layersInForce(tier: TierName, up: Up): Layer[] {
       : { name: 'rlimits', inForce: true },
     { name: 'watch', inForce: true, why: 'memory is looked at every 20 ms; there is no cgroup' },
     up.uid_base === null
-      ? { name: 'uid', inForce: false, why: 'not root with CAP_SETUID: sandboxes have the uid of the worker' }
+      ? {
+          name: 'uid',
+          inForce: false,
+          why: `refused with ${errnoText(up.uid_errno)}: sandboxes have the uid of the worker`,
+        }
       : { name: 'uid', inForce: true },
+    { name: 'no capabilities, no_new_privs', inForce: true },
+    up.oom_errno === 0
+      ? { name: 'oom score', inForce: true }
+      : {
+          name: 'oom score',
+          inForce: false,
+          why: `/proc/self/oom_score_adj: ${errnoText(up.oom_errno)}: when memory is short the kernel may end the worker first`,
+        },
   ]
   if (tier === 'landlock') {
-    return [
-      { name: 'namespaces', inForce: false, why: 'this is the landlock tier: file names of the host can be stat’ed' },
-      ...shared,
-    ]
+    return [{ name: 'namespaces', inForce: false, why: namespacesAbsent(refusal) }, ...shared]
   }
   return [
     ...['user', 'pid', 'mount', 'net', 'ipc', 'uts'].map(name => ({ name: `${name} namespace`, inForce: true })),
@@ -89,6 +109,27 @@ function layersInForce(tier: TierName, up: Up): Layer[] {
         },
     ...shared,
   ]
+}
+
+function namespacesAbsent(refusal?: Refusal): string {
+  const cause =
+    refusal === undefined
+      ? 'not asked for'
+      : `${refusal.step ?? 'start'} failed${refusal.errno ? ` with ${errnoText(refusal.errno)}` : ''}`
+  return `this is the landlock tier: ${cause}; file names of the host can be stat’ed`
+}
+
+function landlockRefused(errno: number): string {
+  switch (errno) {
+    case 0:
+      return 'hidden from the sandbox'
+    case constants.errno.ENOSYS:
+      return `${errnoText(errno)}: the kernel has no Landlock, or the container’s seccomp profile hides it`
+    case constants.errno.EOPNOTSUPP:
+      return `${errnoText(errno)}: Landlock was left out when the kernel was started`
+    default:
+      return `refused with ${errnoText(errno)}`
+  }
 }
 
 function errnoText(errno: number): string {
@@ -115,10 +156,13 @@ export function layerRemedy(layer: Layer): string | null {
     case 'uid':
       return (
         'run the worker as root with CAP_SETUID and CAP_SETGID, in the namespaces tier CAP_SYS_ADMIN as well: docker run --user 0 ' +
-        '--cap-add; in Kubernetes runAsUser: 0 with capabilities.add, and hostUsers: false, so that root there is not the host’s'
+        '--cap-add; in Kubernetes runAsUser: 0 with capabilities.add, and hostUsers: false, so that root there is not the host’s; ' +
+        'with EINVAL, map 4 096 uids and gids more into the user namespace that the worker is in (/etc/subuid, /etc/subgid)'
       )
     case 'rlimits':
       return 'a uid of its own for each sandbox (see uid), or the namespaces tier, where processes are counted for each sandbox'
+    case 'oom score':
+      return 'a /proc that can be written, as container engines give it by default'
     case 'watch':
       return 'a limit of the container as the last line: docker run --memory; in Kubernetes resources.limits.memory'
     default:

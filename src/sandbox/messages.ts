@@ -6,11 +6,17 @@ export const TemplateEvent = z.discriminatedUnion('event', [
   z.object({
     event: z.literal('up'),
     landlock_abi: z.number(),
+    /** Of the call that asks for it; 0 where the kernel answered. */
+    landlock_errno: z.number(),
     landlock_missing: z.array(z.string()),
     /** Whether sandboxes have a /proc of their own; else the errno of the refusal. */
     proc: z.boolean(),
     proc_errno: z.number(),
+    /** The first host uid of the sandboxes; null where they have the worker's, and the errno that says why. */
     uid_base: z.number().nullable(),
+    uid_errno: z.number(),
+    /** 0 where a sandbox can be made the first to go when memory is short. */
+    oom_errno: z.number(),
   }),
   z.object({ event: z.literal('failed'), step: z.string(), errno: z.number(), message: z.string() }),
   z.object({ event: z.literal('zygote_exit'), zygote: z.number(), code: z.number() }),

@@ -78,7 +78,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
       attempts.push(attemptFailed(tier, error as Error))
       continue
     }
-    const layers = layersOf(tier, machinery.up, options.layersOff)
+    const layers = layersOf(tier, machinery.up, options.layersOff, attempts[0])
     const facts = factsOf(tier, layers, interpreter, machinery)
     const pool = new Pool(machinery, {
       config,

@@ -29,16 +29,22 @@ export interface Program {
 
 const programs: Program[] = []
 
-/** Starts the command line with an environment of its own: nothing of this process's variables but PATH and HOME. */
+/**
+ * Starts the command line with an environment of its own: nothing of this process's variables but PATH and HOME.
+ *
+ * through: a command, with its arguments, that then becomes what it is given as further arguments.
+ */
 export async function startProgram(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   stdin: 'ignore' | 'pipe' = 'ignore',
+  through: readonly string[] = [],
 ): Promise<Program> {
   const tmp = await mkdtemp(path.join(os.tmpdir(), 'e2e-'))
   // Sandboxes of a root worker have uids of their own and pass through it in the landlock tier.
   await chmod(tmp, 0o711)
-  const child = spawn(process.execPath, [MAIN, ...args], {
+  const [command = process.execPath, ...rest] = [...through, process.execPath, MAIN, ...args]
+  const child = spawn(command, rest, {
     env: {
       PATH: process.env['PATH'] ?? '/usr/bin:/bin',
       HOME: tmp,

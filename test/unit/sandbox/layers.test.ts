@@ -2,7 +2,17 @@ import { describe, expect, it } from 'vitest'
 import { layersOf } from '../../../src/sandbox/layers.js'
 import type { Up } from '../../../src/sandbox/template.js'
 
-const BEST: Up = { event: 'up', landlock_abi: 7, landlock_missing: [], proc: true, proc_errno: 0, uid_base: 100_000 }
+const BEST: Up = {
+  event: 'up',
+  landlock_abi: 7,
+  landlock_errno: 0,
+  landlock_missing: [],
+  proc: true,
+  proc_errno: 0,
+  uid_base: 100_000,
+  uid_errno: 0,
+  oom_errno: 0,
+}
 
 const layer = (up: Partial<Up>, name: string, tier: 'namespaces' | 'landlock' = 'namespaces') =>
   layersOf(tier, { ...BEST, ...up }).find(one => one.name === name)
@@ -18,10 +28,14 @@ describe('layersOf', () => {
     )
   })
 
-  it('names a kernel without Landlock', () => {
-    expect(layer({ landlock_abi: 0 }, 'landlock')).toMatchObject({
+  it.each([
+    [38, /^errno 38 \(ENOSYS\): the kernel has no Landlock, or .* seccomp profile hides it$/],
+    [95, /^errno 95 \((EOPNOTSUPP|ENOTSUP)\): Landlock was left out when the kernel was started$/],
+    [1, /^refused with errno 1 \(EPERM\)$/],
+  ])('says with which errno Landlock was refused: %i', (errno, why) => {
+    expect(layer({ landlock_abi: 0, landlock_errno: errno }, 'landlock')).toMatchObject({
       inForce: false,
-      why: expect.stringMatching(/no Landlock/),
+      why: expect.stringMatching(why),
     })
   })
 
@@ -40,10 +54,27 @@ describe('layersOf', () => {
   })
 
   it('says that sandboxes share the uid of an unprivileged worker', () => {
-    expect(layer({ uid_base: null }, 'uid')).toMatchObject({
+    expect(layer({ uid_base: null, uid_errno: 1 }, 'uid')).toEqual({
+      name: 'uid',
       inForce: false,
-      why: expect.stringMatching(/uid of the worker/),
+      why: 'refused with errno 1 (EPERM): sandboxes have the uid of the worker',
     })
+  })
+
+  it('says with which errno the oom score could not be set', () => {
+    expect(layer({ oom_errno: 30 }, 'oom score')).toMatchObject({
+      inForce: false,
+      why: expect.stringMatching(/errno 30 \(EROFS\)/),
+    })
+  })
+
+  it('says in the landlock tier what keeps the other from being had', () => {
+    const refused = layersOf('landlock', BEST, [], { step: 'user namespace', errno: 1 })
+    expect(refused.find(one => one.name === 'namespaces')).toMatchObject({
+      inForce: false,
+      why: expect.stringMatching(/user namespace failed with errno 1 \(EPERM\)/),
+    })
+    expect(layer({}, 'namespaces', 'landlock')?.why).toMatch(/not asked for/)
   })
 
   it('names the known gap of the landlock tier', () => {

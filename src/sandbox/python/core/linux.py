@@ -203,11 +203,11 @@ def load_seccomp(bpf):
 
 
 def landlock_abi():
-    """The Landlock ABI of the kernel, 0 where there is none."""
+    """(the Landlock ABI of the kernel, 0), or (0, the errno with which it was refused)."""
     try:
-        return _syscall("landlock_create_ruleset", None, 0, 1)
-    except OSError:
-        return 0
+        return _syscall("landlock_create_ruleset", None, 0, 1), 0
+    except OSError as error:
+        return 0, error.errno
 
 
 def landlock_create_ruleset(handled_files, handled_network, scoped):

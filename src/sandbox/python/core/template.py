@@ -4,6 +4,7 @@ In the namespaces tier it is PID 1 of a pid namespace that its user namespace ow
 is left of every sandbox. In the landlock tier each process asks for SIGKILL when its parent dies.
 """
 
+import errno
 import gc
 import json
 import os
@@ -90,7 +91,8 @@ def main(here):
         os._exit(0)
     boot = json.loads(message[1])
     # "landlock_abi_most" masks features, for tests of what an older kernel gives.
-    boot["landlock_abi"] = min(linux.landlock_abi(), boot.get("landlock_abi_most", 99))
+    abi, boot["landlock_errno"] = linux.landlock_abi()
+    boot["landlock_abi"] = min(abi, boot.get("landlock_abi_most", 99))
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         world = World(boot, here)
@@ -101,7 +103,9 @@ def main(here):
     boot["guest_filter"] = lockdown.guest_filter(boot)
     boot["landlock_abi"] = boot["landlock_abi"] if world.has("landlock") else 0
     missing = landlock.missing_features(boot["landlock_abi"])
-    channel.send_json({"event": "up", "landlock_abi": boot["landlock_abi"], "landlock_missing": missing, **facts})
+    found = {name: boot[name] for name in ("landlock_abi", "landlock_errno", "uid_base")}
+    oom_errno = _refusal(lambda: os.close(os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=world.outer_proc)))
+    channel.send_json({"event": "up", "landlock_missing": missing, "oom_errno": oom_errno, **found, **facts})
     try:
         Template(world, channel).serve()
     except BaseException:
@@ -109,12 +113,41 @@ def main(here):
         os._exit(1)
 
 
-def _free_uids(world):
+def _refusal(action):
+    """The errno with which the kernel refuses it; 0 where it does not."""
+    try:
+        action()
+    except OSError as error:
+        return error.errno or 1
+    return 0
+
+
+def _choose_uids(world):
+    """Sets boot["uid_base"] to the first of the sandboxes' uids, or to None. Returns the errno of what keeps them from having
+    uids of their own; 0 where nothing does, or a test has left them out."""
+    wanted, boot = world.boot["uid_base"], world.boot
+    boot["uid_base"] = None
+    if not world.has("uid"):
+        return 0
+    if world.namespaces and not linux.has_capability(linux.CAP_SYS_ADMIN):
+        return errno.EPERM  # the other namespaces then need one of users, in which there is one uid
+    base = None if wanted is None else _free_uids(world, wanted)
+    uid = base or wanted or os.geteuid() + 1
+
+    def become():
+        os.setresgid(uid, uid, uid)  # first, since of a uid and gid that are not mapped here it says so
+        os.setgroups([])
+        os.setresuid(uid, uid, uid)
+
+    problem = _in_child(become)
+    if problem == 0:
+        boot["uid_base"] = base
+    return problem
+
+
+def _free_uids(world, wanted):
     """The first of UIDS uids for sandboxes that are mapped here, or None. Where the wanted ones are not (in a container with
     a user namespace of its own), the last that are."""
-    wanted = world.boot["uid_base"]
-    if wanted is None or not world.has("uid"):
-        return None
     spans = []
     for name in ("uid_map", "gid_map"):
         fd = os.open(f"self/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=world.outer_proc)
@@ -129,13 +162,12 @@ def _free_uids(world):
 
 def _enter_namespaces(world):
     boot = world.boot
-    boot["uid_base"] = _free_uids(world)
+    uid_errno = _choose_uids(world)
     with step("user namespace"):
-        if linux.has_capability(linux.CAP_SYS_ADMIN):
+        if linux.has_capability(linux.CAP_SYS_ADMIN) and uid_errno == 0:
             if os.geteuid() == 0:
                 os.setgroups([])
         else:
-            boot["uid_base"] = None
             uid, gid = os.geteuid(), os.getegid()
             linux.unshare(linux.CLONE_NEWUSER)
             warden.map_ids(world, (uid, uid), (gid, gid))
@@ -157,43 +189,29 @@ def _enter_namespaces(world):
             root.enter(boot["root_dir"])
             root.seal()
     world.own_pid_ns = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=world.outer_proc)
-    return {"proc": has_proc, "proc_errno": problem, "uid_base": boot["uid_base"]}
+    return {"proc": has_proc, "proc_errno": problem, "uid_errno": uid_errno}
 
 
 def _enter_landlock(world):
     boot = world.boot
     if boot["landlock_abi"] < 3:
-        error = OSError(95, f"the kernel's Landlock ABI is {boot['landlock_abi']}, 3 is needed (Linux 6.2)")
-        raise Failure("landlock", error)
+        code = boot["landlock_errno"] or errno.EOPNOTSUPP
+        raise Failure("landlock", OSError(code, f"the kernel's ABI is {boot['landlock_abi']}, 3 is needed (Linux 6.2)"))
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-    boot["uid_base"] = _free_uids(world)
+    uid_errno = _choose_uids(world)
     if boot["uid_base"] is not None:
-        try:
-            os.setgroups([])
-            _try_uid(boot["uid_base"])
-        except OSError:
-            boot["uid_base"] = None  # root without CAP_SETUID: named as a layer that is not in force
+        os.setgroups([])
     with step("interpreter"):
         _check_readable(boot)
-    return {"proc": False, "proc_errno": 0, "uid_base": boot["uid_base"]}
+    return {"proc": False, "proc_errno": 0, "uid_errno": uid_errno}
 
 
 def _in_child(action):
     """Runs action() in a child; the errno with which it ended, 0 when it did not."""
     pid = os.fork()
     if pid == 0:
-        try:
-            action()
-        except OSError as error:
-            os._exit(error.errno or 1)
-        os._exit(0)
+        os._exit(_refusal(action))
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def _try_uid(uid):
-    code = _in_child(lambda: os.setresuid(uid, uid, uid))
-    if code:
-        raise OSError(code, os.strerror(code))
 
 
 def _check_readable(boot):
