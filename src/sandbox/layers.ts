@@ -121,8 +121,6 @@ function namespacesAbsent(refusal?: Refusal): string {
 
 function landlockRefused(errno: number): string {
   switch (errno) {
-    case 0:
-      return 'hidden from the sandbox'
     case constants.errno.ENOSYS:
       return `${errnoText(errno)}: the kernel has no Landlock, or the container’s seccomp profile hides it`
     case constants.errno.EOPNOTSUPP:

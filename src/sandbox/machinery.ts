@@ -53,7 +53,7 @@ export class Machinery {
   static async start(options: MachineryOptions): Promise<Machinery> {
     const machinery = new Machinery(options, await Template.start(options))
     try {
-      await Promise.all(machinery.kinds.map(kind => machinery.#startZygote(kind)))
+      await Promise.all(machinery.kinds.map(kind => machinery.#startZygote(kind, false)))
       return machinery
     } catch (error) {
       await machinery.close()
@@ -122,7 +122,8 @@ export class Machinery {
     await this.#template.stop()
   }
 
-  async #startZygote(kind: ZygoteKind): Promise<void> {
+  /** renew: with secrets of its own, if a little later. Only the first ones share those of the template. */
+  async #startZygote(kind: ZygoteKind, renew = true): Promise<void> {
     this.#starting.add(kind)
     try {
       const handlers = {
@@ -138,6 +139,7 @@ export class Machinery {
         () => this.#nextZygote++,
         handlers,
         this.#gone.signal,
+        renew,
       )
       if (this.#down) {
         zygote.end('closing')

@@ -79,6 +79,9 @@ export class Zygote {
    * Starts one and waits for its imports. What starts threads when it is imported is left out, one module after the
    * other, and said in `missing`.
    *
+   * renew: as a program of its own, with a hash seed and an address layout that no other has; else as a fork of the template,
+   * which is faster.
+   *
    * Errors: Error when it ends or takes more than 60 s.
    */
   static async start(
@@ -87,12 +90,13 @@ export class Zygote {
     nextId: () => number,
     handlers: ZygoteHandlers,
     templateGone: AbortSignal,
+    renew: boolean,
   ): Promise<Zygote> {
     const unfit: Record<string, string> = {}
     for (;;) {
       const id = nextId()
       const wanted = preload.filter(name => !(name in unfit))
-      const result = await launch(template, id, wanted, templateGone)
+      const result = await launch(template, id, wanted, templateGone, renew)
       if ('unfit' in result) {
         unfit[result.unfit] = 'starts threads when it is imported'
         continue
@@ -161,6 +165,7 @@ function launch(
   id: number,
   preload: readonly string[],
   templateGone: AbortSignal,
+  renew: boolean,
 ): Promise<Launched> {
   return new Promise((resolve, reject) => {
     const onGone = () => fail('the template has ended')
@@ -196,6 +201,6 @@ function launch(
     })
     if (templateGone.aborted) onGone()
     templateGone.addEventListener('abort', onGone, { once: true })
-    template.channel.sendJson({ op: 'zygote', zygote: id, token, preload })
+    template.channel.sendJson({ op: 'zygote', zygote: id, token, preload, renew })
   })
 }

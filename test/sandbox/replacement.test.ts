@@ -78,6 +78,17 @@ describe.each(['namespaces', 'landlock'] as const)('zygotes of the %s tier, repl
     expect(Math.max(...reports.map(report => report.usage.run_ms))).toBeLessThan(50 + IMPORT_MS)
   })
 
+  it('have each a hash seed and an address layout of its own', async () => {
+    const code = `import ctypes\nprint(hash("seed"), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value)`
+    const lines = new Set<string>()
+    const end = performance.now() + 20_000
+    while (lines.size < 3 && performance.now() < end) lines.add((await run(code)).stdout.text)
+    const fields = [...lines].map(line => line.trim().split(' '))
+    for (const field of [0, 1]) expect(new Set(fields.map(one => one[field])).size).toBe(lines.size)
+    // That of the template, and of two that came after it.
+    expect(lines.size).toBe(3)
+  })
+
   it('are new processes, and the old ones go when their last run has ended', async () => {
     const before = zygotes()
     expect(before).toHaveLength(2) // lean and data

@@ -99,12 +99,12 @@ describe.each(['namespaces', 'landlock'] as const)('runs in the %s tier', tier =
     expect((await run()).value).toBe((await run()).value)
   })
 
-  it('share the hash seed and the address layout of the template, which is documented', async () => {
+  it('share the hash seed and the address layout until their zygote is replaced, which is documented', async () => {
     const what = { hash: 'hash("x")', order: 'list({"a", "b", "c", "d", "e", "f"})', address: 'id(object)' }
     const runs = [await valuesOf(room(), what, ''), await valuesOf(room(), what, DATA)]
     expect(shared(runs)).toEqual(['hash', 'order', 'address'])
     const page = readFileSync(new URL('../../docs/security.md', import.meta.url), 'utf8')
-    expect(page).toMatch(/guests share the hash seed and the address layout of the template/)
+    expect(page).toMatch(/guests of a zygote share its hash seed and its address layout/)
   })
 
   it('name threads from 1 on, as a fresh interpreter does: names are counters and no secret', async () => {

@@ -13,11 +13,17 @@ export const VARIANTS = [...GUESTS, 'warden'] as const
 type Ended = { stdout: string; stderr: string; code: number | null; signal: NodeJS.Signals | null }
 
 /** Runs `before`, loads the filter `variant` and runs `code`, in a process without PYTHON* variables. Never rejects for what the code does. */
-export const under = (variant: string, code: string, python = SYSTEM_PYTHON, before = ''): Promise<Ended> =>
+export const under = (
+  variant: string,
+  code: string,
+  python = SYSTEM_PYTHON,
+  before = '',
+  timeout = 25_000,
+): Promise<Ended> =>
   new Promise((resolve, reject) => {
     const child = spawn(python, ['-BI', UNDER, FOLDER, variant, before], {
       env: { PATH: '/usr/bin:/bin', HOME: '/tmp', LANG: 'C.UTF-8', MPLBACKEND: 'Agg' },
-      timeout: 25_000,
+      timeout,
     })
     const ended: Ended = { stdout: '', stderr: '', code: null, signal: null }
     child.stdout.setEncoding('utf8').on('data', (text: string) => {

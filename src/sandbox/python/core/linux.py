@@ -67,6 +67,7 @@ PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_RAISE = 2
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 CAP_SYS_ADMIN = 21
@@ -157,10 +158,11 @@ def _last_capability():
 LAST_CAPABILITY = _last_capability()
 
 
-def _set_capabilities(mask):
+def _set_capabilities(mask, inheritable=0):
     header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
     low, high = mask & 0xFFFFFFFF, mask >> 32
-    _syscall("capset", header, struct.pack("=IIIIII", low, low, 0, high, high, 0))
+    kept, kept_high = inheritable & 0xFFFFFFFF, inheritable >> 32
+    _syscall("capset", header, struct.pack("=IIIIII", low, low, kept, high, high, kept_high))
 
 
 def _capabilities():
@@ -175,6 +177,15 @@ def _capabilities():
 def raise_capabilities():
     """Makes all that is permitted effective again, after a change of the effective uid."""
     _set_capabilities(_capabilities()[1])
+
+
+def keep_capabilities_over_exec():
+    """What is permitted is so in the next program too, whichever uid this is; until raise_capabilities() there."""
+    permitted = _capabilities()[1]
+    _set_capabilities(permitted, inheritable=permitted)
+    for capability in range(LAST_CAPABILITY + 1):
+        if permitted >> capability & 1:
+            prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability)
 
 
 def drop_capabilities():

@@ -13,19 +13,27 @@ READABLE_ETC = ("alternatives", "fonts", "ld.so.cache", "localtime", "mime.types
 
 
 class Filters:
-    """The committed seccomp programs of this machine's architecture (seccomp/filters.json, made by seccomp/generate.py)."""
+    """The seccomp programs of this machine's architecture: {name: (program, where in it the pid goes)}."""
 
-    def __init__(self, here):
+    def __init__(self, programs):
+        self.programs = programs
+
+    @classmethod
+    def committed(cls, here):
+        """Those of seccomp/filters.json, made by seccomp/generate.py."""
         with open(os.path.join(here, "seccomp", "filters.json")) as file:
             data = json.load(file)
-        self._programs = {
-            name: _prepare(base64.b64decode(entry["bpf"]), data["sentinel_pid"])
-            for name, entry in data["filters"][linux.ARCH].items()
-        }
+        return cls(
+            {
+                name: _prepare(base64.b64decode(entry["bpf"]), data["sentinel_pid"])
+                for name, entry in data["filters"][linux.ARCH].items()
+            }
+        )
 
     def load(self, name):
         """Installs the filter `name`; "only on oneself" in it means the calling process from then on."""
-        program, places = self._programs[name]
+        program, places = self.programs[name]
+        program = bytearray(program)
         pid = os.getpid()
         for place in places:
             struct.pack_into("=I", program, place, pid)
@@ -33,11 +41,11 @@ class Filters:
 
 
 def _prepare(bpf, sentinel):
-    """(the program, where in it the pid goes): found once, not for each sandbox."""
+    """Found once, not for each sandbox."""
     places = [  # struct sock_filter: u16 code, u8 jt, u8 jf, u32 k
         offset + 4 for offset in range(0, len(bpf), 8) if struct.unpack_from("=I", bpf, offset + 4)[0] == sentinel
     ]
-    return bytearray(bpf), places
+    return bpf, places
 
 
 def set_limits(limits, processes):

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 
-from . import frames, landlock, linux, lockdown, root, warden, workspace, zygote
+from . import frames, landlock, linux, lockdown, renewal, root, warden, workspace, zygote
 
 
 UIDS = 4096  # that a worker's sandboxes may use, from the first one on
@@ -45,10 +45,16 @@ class step:
 
 
 class World:
-    """What all processes of the sandbox inherit: the boot message and the descriptors into the outside."""
+    """What all processes of the sandbox inherit: the boot message and the descriptors into the outside. But for the modules and
+    the filters it holds only what can be marshalled, see renewal.py.
 
-    def __init__(self, boot, here):
+    modules, program: the loader of our modules, and the code of boot.py itself.
+    """
+
+    def __init__(self, boot, here, modules, program):
         self.boot = boot
+        self.modules = modules
+        self.program = program
         self.namespaces = boot["tier"] == "namespaces"
         self._off = frozenset(boot.get("layers_off", ()))
         # Whether sandboxes have a file tree of their own; else each has a folder of the host.
@@ -57,7 +63,7 @@ class World:
         self.own_pids = self.namespaces and self.has("pid")
         self.socket_dir = os.open(boot["socket_dir"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self.outer_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.filters = lockdown.Filters(here)
+        self.filters = lockdown.Filters.committed(here)
         self.own_pid_ns = -1
         self.ids = os.geteuid(), os.getegid()  # asked before any user namespace: in a fresh one nobody has an id
 
@@ -82,7 +88,7 @@ class World:
         return sock
 
 
-def main(here):
+def main(here, modules, program):
     control = socket.socket(fileno=3)
     os.set_inheritable(3, False)
     channel = frames.Channel(control)
@@ -93,9 +99,11 @@ def main(here):
     # "landlock_abi_most" masks features, for tests of what an older kernel gives.
     abi, boot["landlock_errno"] = linux.landlock_abi()
     boot["landlock_abi"] = min(abi, boot.get("landlock_abi_most", 99))
+    if boot["landlock_abi"] == 0:
+        boot["landlock_errno"] = boot["landlock_errno"] or errno.EOPNOTSUPP  # as a kernel says that was started without
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
-        world = World(boot, here)
+        world = World(boot, here, modules, program)
         facts = _enter_namespaces(world) if world.namespaces else _enter_landlock(world)
     except Failure as failure:
         channel.send_json({"event": "failed", "step": failure.step, "errno": failure.errno, "message": str(failure)})
@@ -196,7 +204,8 @@ def _enter_landlock(world):
     boot = world.boot
     if boot["landlock_abi"] < 3:
         code = boot["landlock_errno"] or errno.EOPNOTSUPP
-        raise Failure("landlock", OSError(code, f"the kernel's ABI is {boot['landlock_abi']}, 3 is needed (Linux 6.2)"))
+        error = OSError(code, f"the kernel's Landlock ABI is {boot['landlock_abi']}, 3 is needed (Linux 6.2)")
+        raise Failure("landlock", error)
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     uid_errno = _choose_uids(world)
     if boot["uid_base"] is not None:
@@ -324,6 +333,8 @@ class Template:
         pid = os.fork()
         if pid == 0:
             self._become_child(ours)
+            if command["renew"]:
+                renewal.start(self._world, command, theirs)
             zygote.main(self._world, command, theirs)
         theirs.close()
         self._zygotes[command["zygote"]] = ours
