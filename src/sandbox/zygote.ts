@@ -35,7 +35,9 @@ export class Zygote {
   readonly #template: Template
   readonly #channel: Channel
   #pinger: NodeJS.Timeout | undefined
-  #ponged = true
+  /** Sent, and answered: the answers come in the order of the questions. */
+  #pings = 0
+  #pongs = 0
   #firstRss: number | null = null
   #ended = false
   readonly #onEnd: (reason: string) => void
@@ -130,21 +132,21 @@ export class Zygote {
   }
 
   #ping(): void {
-    this.#ponged = false
     this.#channel.sendJson({ op: 'ping' })
-    this.#expectPong()
+    this.#expectPong(++this.#pings)
   }
 
-  #expectPong(): void {
+  /** number: of the ping, since a later one may be on its way by the time that it is asked about. */
+  #expectPong(number: number): void {
     const asked = performance.now()
     setTimeout(() => {
       if (performance.now() - asked > PONG_WITHIN_MS + OWN_PAUSE_MS) {
-        this.#expectPong() // we stood still ourselves, and so perhaps did the machine
+        this.#expectPong(number) // we stood still ourselves, and so perhaps did the machine
         return
       }
       // After a pause of this process its answer may be there and not read yet.
       setImmediate(() => {
-        if (this.#ponged || this.#ended) return
+        if (this.#pongs >= number || this.#ended) return
         this.kill()
         this.end('the zygote did not answer for 1 s')
       })
@@ -152,7 +154,7 @@ export class Zygote {
   }
 
   #pong(rssBytes: number): void {
-    this.#ponged = true
+    this.#pongs++
     this.#firstRss ??= rssBytes
     this.grown = rssBytes - this.#firstRss > GROWTH_MOST_BYTES
   }

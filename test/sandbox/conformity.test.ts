@@ -123,6 +123,8 @@ const ours = (report: Ran) => ({
   stderr: plain(report.stderr.text),
   code: report.exitCode,
   signal: report.signal,
+  // Of a run that was ended from outside, what ended it.
+  ...(report.reason === null || report.reason === undefined ? {} : { reason: report.reason }),
 })
 
 /** Without what differs from one process to another: folders and addresses. */
