@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { faults, startBackend, statusOf, textOf } from './support/answers.js'
+import { faults, startBackend, statusOf, streamed, textOf } from './support/answers.js'
 import { endPrograms, logLines, startWorkerProcess } from './support/worker-process.js'
 
 afterEach(endPrograms)
@@ -17,7 +17,7 @@ describe('an error in the worker that nobody expected', () => {
     const backend = await startBackend()
     const worker = await startWorkerProcess(backend, onSignal(line))
     const call = backend.pushCode('import time\nprint("begun")\ntime.sleep(50)')
-    await backend.waitFor(() => backend.deltas.length > 0, 10_000)
+    await backend.waitFor(() => streamed(backend, call.fcall_id) !== '', 10_000)
     const from = performance.now()
     worker.child.kill('SIGUSR2')
     const answer = await backend.waitForAnswer(call.fcall_id, 10_000)
