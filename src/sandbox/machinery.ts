@@ -23,6 +23,8 @@ export interface MachineryOptions extends TemplateOptions {
  */
 export class Machinery {
   readonly up: Up
+  /** Resolves when all zygotes are there. Errors: Error when one does not come up. */
+  whole: Promise<void> = Promise.resolve()
   /** Told when sandboxes of a kind can be made (again). */
   onReady: (kind: ZygoteKind) => void = () => {}
   onDown: (reason: string) => void = () => {}
@@ -49,11 +51,27 @@ export class Machinery {
     )
   }
 
-  /** Errors: TierUnavailable; Error when a zygote does not come up. */
+  /** With all of its zygotes. Errors: TierUnavailable; Error when a zygote does not come up. */
   static async start(options: MachineryOptions): Promise<Machinery> {
-    const machinery = new Machinery(options, await Template.start(options))
+    const machinery = await Machinery.begin(options)
     try {
-      await Promise.all(machinery.kinds.map(kind => machinery.#startZygote(kind, false)))
+      await machinery.whole
+      return machinery
+    } catch (error) {
+      await machinery.close()
+      throw error
+    }
+  }
+
+  /** As start, but comes when the lean zygote is there: the other one still imports, see `whole`. */
+  static async begin(options: MachineryOptions): Promise<Machinery> {
+    const machinery = new Machinery(options, await Template.start(options))
+    // The one that takes longest first.
+    const starts = [...machinery.kinds].reverse().map(kind => machinery.#startZygote(kind, false))
+    machinery.whole = Promise.all(starts).then(() => {})
+    machinery.whole.catch(() => {}) // also where nobody waits for it any more
+    try {
+      await Promise.race([starts.at(-1), machinery.whole])
       return machinery
     } catch (error) {
       await machinery.close()

@@ -73,22 +73,32 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
     }
     let machinery: Machinery
     try {
-      machinery = await Machinery.start(machineryOptions)
+      machinery = await Machinery.begin(machineryOptions)
     } catch (error) {
       attempts.push(attemptFailed(tier, error as Error))
       continue
     }
     const layers = layersOf(tier, machinery.up, options.layersOff, attempts[0])
-    const facts = factsOf(tier, layers, interpreter, machinery)
+    const facts = () => factsOf(tier, layers, interpreter, machinery)
     const pool = new Pool(machinery, {
       config,
       machinery: machineryOptions,
-      facts,
+      facts: facts(),
       log,
       cpus: options.cpus,
       ...(options.onHealth === undefined ? {} : { onHealth: options.onHealth }),
     })
-    const escapes = options.skipSelfTest ? [] : await selfTest(pool, config)
+    // The test needs no library: it runs while they are being imported.
+    const test = options.skipSelfTest ? Promise.resolve([]) : selfTest(pool, config)
+    const [tested, imported] = await Promise.allSettled([test, machinery.whole])
+    if (tested.status === 'rejected' || imported.status === 'rejected') {
+      await pool.close()
+      if (tested.status === 'rejected') throw tested.reason
+      if (imported.status === 'rejected') attempts.push(attemptFailed(tier, imported.reason as Error))
+      continue
+    }
+    pool.complete(facts())
+    const escapes = tested.value
     if (escapes.length > 0) {
       await pool.close()
       attempts.push({ tier, ok: false, step: 'self-test', message: `the self-test got through: ${escapes.join(', ')}` })

@@ -23,6 +23,7 @@ export interface RunRequest {
 export interface PoolOptions {
   readonly config: SandboxConfig
   readonly machinery: MachineryOptions
+  /** What is known at first; `complete` brings the rest. */
   readonly facts: SandboxFacts
   readonly log: Logger
   /** CPUs of this worker: the default CPU limit is wall time × CPUs. */
@@ -35,7 +36,8 @@ export interface PoolOptions {
 export class Pool {
   readonly #options: PoolOptions
   readonly #supply: Supply
-  readonly #kindOf: (code: string) => ZygoteKind
+  #facts: SandboxFacts
+  #kindOf: (code: string) => ZygoteKind
 
   constructor(machinery: Machinery, options: PoolOptions) {
     const { config, log } = options
@@ -46,11 +48,18 @@ export class Pool {
       log,
       ...(options.onHealth === undefined ? {} : { onHealth: options.onHealth }),
     })
-    this.#kindOf = kindChooser(Object.keys(machinery.preloaded.installed))
+    this.#facts = options.facts
+    this.#kindOf = kindChooser(Object.keys(options.facts.installed))
   }
 
   get facts(): SandboxFacts {
-    return this.#options.facts
+    return this.#facts
+  }
+
+  /** To be told when the libraries are there, which the facts at first can't know of. */
+  complete(facts: SandboxFacts): void {
+    this.#facts = facts
+    this.#kindOf = kindChooser(Object.keys(facts.installed))
   }
 
   /** Runs one piece of code in a sandbox of its own. Never rejects. */

@@ -114,8 +114,8 @@ export class Sandbox {
         return
       }
       this.#order = order
-      this.#channel.sendJson({ op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs })
-      this.#channel.send(FRAME.code, order.code)
+      const run = { op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs }
+      this.#channel.sendJsonAnd(run, FRAME.code, order.code)
       this.#backstop = setTimeout(
         () => this.fail('the supervisor of the sandbox did not answer'),
         order.wallMs + this.#patience.backstopMs,

@@ -10,44 +10,57 @@ import sys
 _given = globals().get("_given")
 _here = sys.path.pop(0)
 
-import importlib.abc  # noqa: E402
-import importlib.machinery  # noqa: E402
+import os  # noqa: E402
 
 PACKAGE = "_sandbox"
+_ModuleSpec = type(sys.__spec__)
 
 
-class _Ours(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Loads core/ as the package _sandbox, under file names that tell the code in the sandbox nothing of this machine."""
+def _read(folder):
+    """All sources at once: {module: its text}. A zygote imports its modules where these files are out of sight."""
+    sources = {}
+    for name in os.listdir(folder):
+        if name.endswith(".py"):
+            with open(f"{folder}/{name}", encoding="utf-8") as file:
+                sources[name[:-3]] = file.read()
+    return sources
+
+
+class Ours:
+    """Finds and loads core/ as the package _sandbox, under file names that tell the code in the sandbox nothing of this machine."""
 
     def __init__(self, sources):
-        self.sources = sources  # module: its text, kept for later, when these files are out of sight
+        self.sources = sources
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0] != PACKAGE:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname == PACKAGE)
+        return _ModuleSpec(fullname, self, is_package=fullname == PACKAGE)
 
-    def get_source(self, fullname):
-        name = fullname.partition(".")[2] or "__init__"
-        if name not in self.sources:
-            with open(f"{_here}/core/{name}.py", encoding="utf-8") as file:
-                self.sources[name] = file.read()
-        return self.sources[name]
+    def create_module(self, spec):
+        return None
 
     def exec_module(self, module):
         name = module.__name__.partition(".")[2] or "__init__"
         module.__file__ = f"<sandbox>/{name}.py"
-        exec(compile(self.get_source(module.__name__), module.__file__, "exec"), module.__dict__)
+        code = compile(self.sources[name], module.__file__, "exec", optimize=2)  # docstrings would only take room
+        exec(code, module.__dict__)
+
+    def retire(self):
+        """All that this process will ever need of ours is imported."""
+        sys.meta_path.remove(self)
+        self.sources.clear()
 
 
-_ours = _Ours({} if _given is None else _given["sources"])
-sys.meta_path.insert(0, _ours)
+_ours = Ours(_read(f"{_here}/core") if _given is None else _given["sources"])
 
-from _sandbox import renewal, template  # noqa: E402
-
-sys.meta_path.remove(_ours)
 if _given is None:
+    from _sandbox import template
+
     del sys.modules["__main__"].__file__
     template.main(_here, _ours, sys._getframe().f_code)
 else:
+    from _sandbox import renewal
+
     renewal.take_over(_given, _ours)

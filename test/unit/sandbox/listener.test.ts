@@ -55,9 +55,9 @@ it('hands over a connection that shows a token', async () => {
   const { token, connected } = expectation()
   const client = await connect(hello(token))
   const channel = await connected
-  channel.send(FRAME.code, Buffer.from('x'))
+  channel.sendJsonAnd({}, FRAME.code, Buffer.from('x'))
   const [data] = await once(client, 'data')
-  expect(data).toEqual(packFrame(FRAME.code, Buffer.from('x')))
+  expect(data).toEqual(Buffer.concat([packJson({}), packFrame(FRAME.code, Buffer.from('x'))]))
 })
 
 it('loses nothing that is sent right behind the token', async () => {

@@ -21,6 +21,7 @@ from importlib.machinery import SourceFileLoader
 
 from . import frames, linux
 
+_BOM = b"\xef\xbb\xbf"
 VALUE_CHARS = 50_000
 _LIMITS = {errno.EFBIG: "file_size", errno.EMFILE: "open_files", errno.EAGAIN: "processes"}
 # The code may replace what it finds in os.
@@ -196,19 +197,23 @@ class Reporter:
             pass
 
 
-def run(source, places, channel):
-    """Does not return."""
-    path = f"{places.code}/main.py"  # written by the warden
-    global _main_path, _reporter
-    _main_path = path
-    reporter = _reporter = Reporter(channel, places.work if places.own_tree else None)
+def _new_main(path):
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__builtins__ = builtins
     module.__loader__ = SourceFileLoader("__main__", path)
     module.__annotations__ = {}
     module.__cached__ = None
-    sys.modules["__main__"] = module
+    return module
+
+
+def run(source, places, channel):
+    """Does not return."""
+    path = f"{places.code}/main.py"  # written by the warden
+    global _main_path, _reporter
+    _main_path = path
+    reporter = _reporter = Reporter(channel, places.work if places.own_tree else None)
+    module = sys.modules["__main__"] = _new_main(path)
     sys.orig_argv[:] = [sys.executable, path]
     code = 1
     interrupted = False
@@ -234,6 +239,21 @@ def run(source, places, channel):
     _exit(code)
 
 
+def rehearse(places):
+    """The way of a small run, without what would change this process."""
+    stream = _text_stream(2, "<stderr>")
+    stream.write("")
+    del stream
+    module = _new_main(f"{places.code}/main.py")
+    _execute(b"import sys\nsum([1])\n1 + 1", module.__file__, module.__dict__)
+    alive = [weakref.ref(module)]
+    del module
+    _own_modules(places)
+    _flush_files()
+    _collect()
+    return [one() for one in alive]
+
+
 def _exit_code(error):
     if error.code is None:
         return 0
@@ -252,7 +272,8 @@ def _write_error(text):
 
 def _compile(source, path):
     """(code of all but a last expression, code of that expression or None); hides the value after a semicolon."""
-    text = source.decode("utf-8-sig")  # as text: a coding cookie that a model left in does not turn UTF-8 into something else
+    # Not as "utf-8-sig": each guest would import that codec.
+    text = source.removeprefix(_BOM).decode()  # as text: a coding cookie that a model left in does not turn UTF-8 into something else
     tree = compile(text, path, "exec", ast.PyCF_ONLY_AST | _AWAIT, dont_inherit=True)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr) or _ends_with_semicolon(source, last):
@@ -268,7 +289,7 @@ def _compile(source, path):
 
 def _ends_with_semicolon(source, last):
     """Whether a semicolon follows the last expression, comments aside. Columns of the tree are in bytes of UTF-8."""
-    lines = source.removeprefix(b"\xef\xbb\xbf").splitlines()
+    lines = source.removeprefix(_BOM).splitlines()
     rest = [lines[last.end_lineno - 1][last.end_col_offset :], *lines[last.end_lineno :]]
     return b";" in b"".join(line.partition(b"#")[0] for line in rest)
 

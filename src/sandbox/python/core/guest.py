@@ -1,26 +1,21 @@
 """The guest: forked by the zygote into a warden's namespaces, locked down, parked until its code comes, used once."""
 
 import gc
-import importlib
 import json
 import os
 import random
 import signal
 import socket
 import sys
-import traceback
 
-from . import execute, frames, linux, lockdown, root, shims
+from . import errors, execute, frames, linux, lockdown, root, shims
 
-_WARM = "ast asyncio base64 collections csv datetime decimal functools hashlib inspect itertools json linecache math pathlib random re statistics string tempfile textwrap threading traceback typing uuid".split()
 CONTROL = 3
 _exit = os._exit  # the code may replace what it finds in os
 
 
 def warm():
-    """Imports, in the zygote, what most code uses of the standard library."""
-    for name in _WARM:
-        importlib.import_module(name)
+    """In the zygote."""
     json.dumps({"a": [1.5, None]})
     execute.prepare(os.path.dirname(sys.executable))
 
@@ -75,10 +70,8 @@ def main(world, order, parts):
 
 def _fail(error):
     """Says on the control socket why there is no guest; a traceback would land in the output of nobody's code."""
-    step = traceback.extract_tb(error.__traceback__)[-1]
-    text = f"{type(error).__name__}: {error} ({step.name}, line {step.lineno})"
     try:
-        os.write(CONTROL, frames.pack_json({"event": "failed", "message": text}))
+        os.write(CONTROL, frames.pack_json({"event": "failed", "message": errors.describe(error)}))
     finally:
         _exit(1)
 

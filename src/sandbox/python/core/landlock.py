@@ -39,9 +39,16 @@ def restrict(abi, readable, writable, network):
 
     network: whether the sandbox has a network of its own, in which TCP may stay.
     """
+    rules = ruleset(abi, readable, writable, network)
+    linux.landlock_restrict_self(rules)
+    os.close(rules)
+
+
+def ruleset(abi, readable, writable, network):
+    """The descriptor of the rules, which nothing is held to yet."""
     handled = _handled(abi)
     network_rights = _NETWORK if abi >= 4 and not network else 0
-    ruleset = linux.landlock_create_ruleset(handled, network_rights, _SCOPES if abi >= 6 else 0)
+    rules = linux.landlock_create_ruleset(handled, network_rights, _SCOPES if abi >= 6 else 0)
     for paths, access in ((readable, _READ), (writable, _WRITE)):
         for path in paths:
             try:
@@ -49,7 +56,6 @@ def restrict(abi, readable, writable, network):
             except OSError:
                 continue
             rights = access if os.path.isdir(path) else access & _FILE_RIGHTS
-            linux.landlock_allow_beneath(ruleset, rights & handled, fd)
+            linux.landlock_allow_beneath(rules, rights & handled, fd)
             os.close(fd)
-    linux.landlock_restrict_self(ruleset)
-    os.close(ruleset)
+    return rules

@@ -5,15 +5,24 @@ Every function raises OSError with the errno of the call and its name. Constants
 
 import ctypes
 import os
-import platform
-import signal
 import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _keeping_gil = ctypes.PyDLL(None, use_errno=True)
 _keeping_gil.syscall.restype = ctypes.c_long
-ARCH = platform.machine()
+# Looked up once: a look-up by attribute writes to many objects, and so copies their pages in each child.
+_clone_keeping_gil = _keeping_gil.syscall
+_before_fork = ctypes.pythonapi.PyOS_BeforeFork
+_after_fork_child = ctypes.pythonapi.PyOS_AfterFork_Child
+_after_fork_parent = ctypes.pythonapi.PyOS_AfterFork_Parent
+_libc.sbrk.restype = ctypes.c_void_p
+_long_syscall = _libc.syscall
+_long_prctl = _libc.prctl
+_long_prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+_libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+ARCH = os.uname().machine
+SIGCHLD = 17
 _NUMBERS = {  # call: (x86_64, aarch64)
     "clone": (56, 220),
     "capget": (125, 90),
@@ -25,6 +34,12 @@ _NUMBERS = {  # call: (x86_64, aarch64)
     "landlock_add_rule": (445, 445),
     "landlock_restrict_self": (446, 446),
 }
+
+_streams = [ctypes.c_void_p.in_dll(_libc, name) for name in ("stdout", "stderr")]
+_setvbuf = _libc.setvbuf
+_COLUMN = 1 if ARCH == "aarch64" else 0
+_CLONE = _NUMBERS["clone"][_COLUMN]
+_clone_keeping_gil.argtypes = [ctypes.c_long, ctypes.c_ulong, *[ctypes.c_long] * 4]
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -81,9 +96,8 @@ def _check(result, name):
 
 
 def _syscall(name, *args):
-    number = _NUMBERS[name][1 if ARCH == "aarch64" else 0]
     wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
-    return _check(_libc.syscall(ctypes.c_long(number), *wide), name)
+    return _check(_long_syscall(ctypes.c_long(_NUMBERS[name][_COLUMN]), *wide), name)
 
 
 def _path(value):
@@ -104,21 +118,20 @@ def fork_into(flags):
     One call instead of two forks around an unshare. libc does not know of the child, so its idea of the thread id is the
     parent's: abort() would signal nobody, which nothing here calls.
     """
-    python = ctypes.pythonapi  # keeps the GIL, so that the child's only thread has it
-    python.PyOS_BeforeFork()
-    number = _NUMBERS["clone"][1 if ARCH == "aarch64" else 0]
-    result = _keeping_gil.syscall(ctypes.c_long(number), ctypes.c_ulong(flags | signal.SIGCHLD), *[ctypes.c_long(0)] * 4)
+    _before_fork()
+    # Keeps the GIL, so that the child's only thread has it.
+    result = _clone_keeping_gil(_CLONE, flags | SIGCHLD, 0, 0, 0, 0)
     if result == 0:
-        python.PyOS_AfterFork_Child()
+        _after_fork_child()
     else:
         code = ctypes.get_errno()
-        python.PyOS_AfterFork_Parent()
+        _after_fork_parent()
         ctypes.set_errno(code)
     return _check(result, "clone")
 
 
 def mount(source, target, kind=None, flags=0, data=None):
-    result = _libc.mount(_path(source), _path(target), _path(kind), ctypes.c_ulong(flags), _path(data))
+    result = _libc.mount(_path(source), _path(target), _path(kind), flags, _path(data))
     _check(result, f"mount on {target}")
 
 
@@ -137,14 +150,13 @@ def unmount(target, flags):
 
 
 def prctl(option, value=0, third=0, fourth=0, fifth=0):
-    wide = [ctypes.c_ulong(a) for a in (value, third, fourth, fifth)]
-    return _check(_libc.prctl(option, *wide), f"prctl {option}")
+    return _check(_long_prctl(option, value, third, fourth, fifth), "prctl")
 
 
 def set_name(name):
     """Names the calling thread; at most 15 bytes are shown."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])
-    _check(_libc.prctl(PR_SET_NAME, buffer, 0, 0, 0), "prctl PR_SET_NAME")
+    prctl(PR_SET_NAME, ctypes.addressof(buffer))
 
 
 def _last_capability():
@@ -240,8 +252,24 @@ def landlock_restrict_self(ruleset):
     _syscall("landlock_restrict_self", ruleset, 0)
 
 
+def end_of_heap():
+    return _libc.sbrk(0) or 0
+
+
+def touch_private(address, size, protection):
+    """Writes the first byte of a private mapping as it is, which gives the process a page of its own. Nothing where refused."""
+    place = ctypes.c_void_p(address), ctypes.c_size_t(size)
+    if _libc.mprotect(*place, protection | 2) == 0:  # of all of it: else the kernel keeps it as two
+        ctypes.memmove(address, ctypes.string_at(address, 1), 1)
+        _check(_libc.mprotect(*place, protection), "mprotect")  # code that stays writable would be in every sandbox
+
+
+def collapse(address, size):
+    """Puts memory into huge pages where the kernel can (Linux 6.1)."""
+    _libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), 25)  # MADV_COLLAPSE
+
+
 def unbuffer_c_streams():
     """libc's own stdout and stderr lose their buffers, so that C code's lines come out where they happen."""
-    for name in ("stdout", "stderr"):
-        stream = ctypes.c_void_p.in_dll(_libc, name)
-        _libc.setvbuf(stream, None, 2, 0)  # _IONBF
+    for stream in _streams:
+        _setvbuf(stream, None, 2, 0)  # _IONBF

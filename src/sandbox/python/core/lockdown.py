@@ -1,6 +1,6 @@
 """What a guest gives up before it is parked, and a warden before a guest exists."""
 
-import base64
+import binascii
 import json
 import os
 import resource
@@ -25,7 +25,7 @@ class Filters:
             data = json.load(file)
         return cls(
             {
-                name: _prepare(base64.b64decode(entry["bpf"]), data["sentinel_pid"])
+                name: _prepare(binascii.a2b_base64(entry["bpf"]), data["sentinel_pid"])
                 for name, entry in data["filters"][linux.ARCH].items()
             }
         )

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 
-from . import linux, lockdown, template, zygote
+from . import linux, lockdown
 
 # sys.path[0] is the current folder here, which boot.py takes away as it does that of a script.
 _START = "import marshal, sys; _given = marshal.load(open(int(sys.argv[2]), 'rb')); exec(_given['boot'])"
@@ -40,6 +40,8 @@ def start(world, command, links):
 
 def take_over(given, modules):
     """In the new program. Does not return."""
+    from . import template, zygote  # here, since the program that was forked needs nothing of them
+
     world = template.World.__new__(template.World)
     vars(world).update(given["world"])
     world.filters = lockdown.Filters(world.filters)

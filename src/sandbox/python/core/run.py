@@ -22,7 +22,7 @@ class Run:
 
     def __init__(self, warden, order, code):
         self._warden = warden
-        self._limits = warden._limits
+        self._limits = warden.limits
         self._order = order
         self._code = code
         self._cause = None  # why we ended it: wall, cpu, memory, processes, workspace_bytes, workspace_files, cancelled
@@ -39,8 +39,10 @@ class Run:
     def go(self, commands):
         """commands: frames that came in one piece with the code."""
         w = self._warden
-        with open(w.script, "wb") as file:
-            file.write(self._code)
+        rest = self._code
+        while rest:
+            rest = rest[os.write(w.script, rest) :]
+        os.close(w.script)
         w.control.setblocking(True)  # the guest is still our own code: it reads to the end
         w.control.sendall(frames.pack(frames.CODE, self._code))
         w.control.setblocking(False)
@@ -224,7 +226,7 @@ class Run:
         guest = select.poll()
         guest.register(w.guest, select.POLLIN)
         while time.monotonic() < limit:
-            if os.getpid() == 1:  # of a pid namespace of its own: -1 is all that is in it, and nobody else
+            if w.is_init:  # -1 is all that is in its pid namespace, and nobody else
                 try:
                     os.kill(-1, signal.SIGKILL)
                 except ProcessLookupError:
@@ -243,7 +245,7 @@ class Run:
         """Waits for the orphans that have died; whether any still lives."""
         while True:
             try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, _ = os.waitpid(self._warden.children, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:

@@ -4,6 +4,7 @@ In the namespaces tier it is PID 1 of a pid namespace that its user namespace ow
 is left of every sandbox. In the landlock tier each process asks for SIGKILL when its parent dies.
 """
 
+import _signal  # signal wraps each call in a look-up of enumerations, on pages that a child would have to copy
 import errno
 import gc
 import json
@@ -13,11 +14,15 @@ import signal
 import socket
 import sys
 import time
-import traceback
 
-from . import frames, landlock, linux, lockdown, renewal, root, warden, workspace, zygote
+from . import density
+
+_fillers = density.fill_holes()  # before all that wardens use
+
+from . import errors, frames, landlock, linux, lockdown, rehearsal, root, warden, workspace  # noqa: E402
 
 
+SETTLE_MS = 5  # of silence after the first orders
 UIDS = 4096  # that a worker's sandboxes may use, from the first one on
 
 
@@ -117,7 +122,7 @@ def main(here, modules, program):
     try:
         Template(world, channel).serve()
     except BaseException:
-        traceback.print_exc()
+        errors.show()
         os._exit(1)
 
 
@@ -252,9 +257,8 @@ class Template:
 
     def serve(self):
         # The collector writes to the objects that it looks at: each such page would be copied in every child.
-        gc.collect()
-        gc.freeze()
         gc.disable()
+        density.hand_down_files(workspace.read_all(self._world.outer_proc, "self/maps"))
         for end in self._wakeup:
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -263,8 +267,17 @@ class Template:
         poll = select.poll()
         poll.register(control, select.POLLIN)
         poll.register(self._wakeup[0], select.POLLIN)
+        if self._world.own_pids:
+            # So that no zygote has the pid that each guest has in its namespace (2): libraries find out by a pid that has
+            # changed that they are in a fork.
+            _in_child(lambda: None)
+        settled = False
         while True:
-            for fd, _ in poll.poll():
+            events = poll.poll(SETTLE_MS if self._zygotes and not settled else None)
+            if not events:
+                self._settle()
+                settled = True
+            for fd, _ in events:
                 if fd == control.fileno():
                     data = control.recv(1 << 16)
                     if not data:
@@ -274,6 +287,13 @@ class Template:
                 else:
                     self._drain_wakeup()
                     self._reap()
+
+    def _settle(self):
+        """Makes all ready for wardens, while the zygotes import."""
+        rehearsal.wardens(self._world)
+        gc.collect()
+        self._fillers = density.fill_holes()
+        gc.freeze()
 
     def _leave(self):
         """The worker has gone, and with this process all sandboxes go; in the landlock tier their folders are left."""
@@ -334,7 +354,11 @@ class Template:
         if pid == 0:
             self._become_child(ours)
             if command["renew"]:
+                from . import renewal  # here, since wardens need nothing of it
+
                 renewal.start(self._world, command, theirs)
+            from . import zygote  # as above
+
             zygote.main(self._world, command, theirs)
         theirs.close()
         self._zygotes[command["zygote"]] = ours
@@ -378,8 +402,8 @@ class Template:
 
     def _become_child(self, *also):
         """In a fresh child: none of the template's own descriptors and signals."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _signal.set_wakeup_fd(-1)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL if not self._world.own_pids else 0)
         for end in (self._channel.socket, *self._wakeup, *self._zygotes.values(), *also):
             end.close()

@@ -4,18 +4,23 @@ It passes the code to the guest and the guest's output to the worker. When it ex
 comes from the guest's side is data: bounded, checked, handed on.
 """
 
+import _signal
+import _socket
+import fcntl
 import json
 import os
 import select
 import signal
 import socket
-import traceback
+import struct
 
-from . import frames, linux, lockdown, root, watch
+from . import errors, frames, linux, lockdown, root, watch
 from .capture import Stream
 from .run import CONTROL_LIMIT, Run
 
 UID_INSIDE = 1000
+_LOOPBACK_UP = struct.pack("16sh14x", b"lo", 0x1 | 0x40)  # struct ifreq: IFF_UP | IFF_RUNNING
+_SIOCSIFFLAGS = 0x8914
 
 
 def fork(world, command):
@@ -47,22 +52,18 @@ def fork(world, command):
 def main(world, command, link, sock):
     """In the child. Does not return."""
     # Python's own handler would let the guest interrupt PID 1, to which the kernel passes only signals that are handled.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     try:
         os.setsid()  # a signal to a process group crosses pid namespaces: nobody shares ours
         _enter(world, command)
         Warden(world, command, sock, link).serve()
+        os._exit(0)
     except BaseException as error:
         try:
-            sock.sendall(frames.pack_json({"event": "failed", "message": _describe(error)}))
+            sock.sendall(frames.pack_json({"event": "failed", "message": errors.describe(error)}))
         except BaseException:
-            traceback.print_exc()
+            errors.show()
     os._exit(1)
-
-
-def _describe(error):
-    step = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({step.name}, line {step.lineno})"
 
 
 def _enter(world, command):
@@ -131,17 +132,12 @@ def _make_box(world, command, uid):
 
 class Warden:
     def __init__(self, world, command, sock, link):
-        self.world = world
-        self._limits = command["limits"]
-        self.worker = sock
-        self._decoder = frames.Decoder()
-        self.outgoing = bytearray()
-        self._worker_gone = False
+        self.prepare(world, command["limits"], sock)
         linux.set_name("warden")
         proc, box = None, None
         if world.own_tree:
             linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
-            box = root.furnish(self._limits, world.boot["trees"])
+            box = root.furnish(self.limits, world.boot["trees"])
             proc = root.mount_proc() if world.own_pids else None
         if world.namespaces and world.has("net"):
             self._raise_loopback()
@@ -155,20 +151,30 @@ class Warden:
         self.script = os.open(
             os.path.join(os.path.dirname(self.place), "code", "main.py"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
-        self._make_parts(link)
+        self.make_parts(link)
         lockdown.lock_warden(world.filters)
-        self._await_guest()
+        self.await_guest()
+
+    def prepare(self, world, limits, worker):
+        """What a rehearsal has as well."""
+        self.world = world
+        self.limits = limits
+        self.worker = worker
+        self.outgoing = bytearray()
+        # Of a pid namespace of its own: all in it is this sandbox's.
+        self.is_init = os.getpid() == 1
+        self.children = -1
+        self._decoder = frames.Decoder()
+        self._proc_fd = None
+        self._box = None
 
     def _raise_loopback(self):
         """Brings up lo, so that code can test its server against its client."""
-        import fcntl
-        import struct
+        probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+        fcntl.ioctl(probe.fileno(), _SIOCSIFFLAGS, _LOOPBACK_UP)
+        probe.close()
 
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            request = struct.pack("16sh14x", b"lo", 0x1 | 0x40)  # IFF_UP | IFF_RUNNING
-            fcntl.ioctl(probe, 0x8914, request)  # SIOCSIFFLAGS
-
-    def _make_parts(self, link):
+    def make_parts(self, link):
         """Pipes and control socket belong to the sandbox's uid, so that /dev/stdout can be opened. Their far ends, and the
         namespaces, go to the zygote."""
         stdout, stdout_far = os.pipe()
@@ -176,7 +182,7 @@ class Warden:
         control, control_far = socket.socketpair()
         self.control = control
         self.control_decoder = frames.Decoder(CONTROL_LIMIT)
-        limits = self._limits
+        limits = self.limits
         self.stdout = Stream(stdout, limits["stdout_first"], limits["stdout_last"])
         self.stderr = Stream(stderr, limits["stderr_first"], limits["stderr_last"])
         parts = {"stdout": stdout_far, "stderr": stderr_far, "control": control_far.detach()}
@@ -189,7 +195,7 @@ class Warden:
         for fd in parts.values():
             os.close(fd)
 
-    def _await_guest(self):
+    def await_guest(self):
         """Waits for the guest to be locked down. Until it has its code, what it says is our own code's word."""
         self.control.settimeout(30)
         message = frames.Channel(self.control).receive()
@@ -208,7 +214,7 @@ class Warden:
             own = os.readlink("self", dir_fd=self.world.outer_proc)
             parents = [own, pid] if self.world.own_pids else [pid]
             proc = watch.OuterProc(self.world.outer_proc, parents)
-        self.watch = watch.Watch(proc, pid, self._limits["memory_bytes"], self._box)
+        self.watch = watch.Watch(proc, pid, self.limits["memory_bytes"], self._box)
         self.send_json({"event": "parked"})
 
     # ------------------------------------------------------------ the worker's side
@@ -243,7 +249,7 @@ class Warden:
     # ------------------------------------------------------------ the run
 
     def serve(self):
-        """Parked until the worker says what to run, then runs it and reports the end. Does not return."""
+        """Parked until the worker says what to run, then runs it and reports the end."""
         order = None
         poll = select.poll()
         poll.register(self.worker, select.POLLIN)
@@ -258,4 +264,4 @@ class Warden:
                         order = json.loads(payload)
                     elif kind == frames.CODE and order is not None:
                         Run(self, order, payload).go(received[index + 1 :])
-                        os._exit(0)
+                        return

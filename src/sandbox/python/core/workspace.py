@@ -9,6 +9,11 @@ UNREADABLE = 1 << 60  # bytes
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+def read_all(folder, name):
+    with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+        return file.read()
+
+
 def listing(path, most_entries):
     """([{path, bytes}] of at most LISTED regular files, in order of path; how many more there are).
 

@@ -3,6 +3,7 @@
 It is the parent of every guest, so it alone can say how a guest ended: it sends status and rusage to the worker.
 """
 
+import _signal  # see template.py
 import gc
 import importlib
 import io
@@ -13,12 +14,18 @@ import signal
 import socket
 import sys
 import time
-import traceback
 
-from . import frames, guest, linux
+from . import density, errors, frames, linux, rehearsal, workspace
 
+# What most code uses of the standard library.
+_WARM = (
+    "ast asyncio base64 collections csv datetime decimal functools hashlib inspect itertools json linecache math pathlib "
+    "random re statistics string tempfile textwrap threading traceback typing uuid"
+).split()
 # Libraries that start threads when they are imported are asked for one: a process that forks must have no other.
 _ONE_THREAD = ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")
+IDLE_MS = 20  # of silence, after which a piece of memory is put in order
+_fork = os.fork  # what is found in os later tells of refusals, for the code of a guest
 _ENVIRONMENT = {
     "HOME": "/run",
     "TMPDIR": "/run",
@@ -33,7 +40,7 @@ def main(world, command, links):
     try:
         Zygote(world, command, links).serve()
     except BaseException:
-        traceback.print_exc()
+        errors.show()
     os._exit(1)
 
 
@@ -55,6 +62,10 @@ def _exercise(name, module):
         axes.legend()
         figure.savefig(io.BytesIO(), format="png")
         module.close(figure)
+        # It empties this cache in each fork, which takes as long as all the rest of one.
+        cache = getattr(sys.modules.get("matplotlib.font_manager"), "_get_font", None)
+        if hasattr(cache, "cache_clear"):
+            cache.cache_clear()
 
 
 def _threads(world):
@@ -117,11 +128,21 @@ class Zygote:
         except Unfit as unfit:
             self._channel.send_json({"event": "unfit", "module": unfit.module})
             os._exit(0)
+        for name in _WARM:
+            importlib.import_module(name)
+        gc.collect()
+        self._fillers = density.fill_holes()
+        from . import guest  # last, so that what each guest runs of ours lies together
+
+        self._guest = guest
         guest.warm()
+        gc.freeze()  # else each round would look at all that was imported
+        rehearsal.guests(world, guest, guest.execute)
+        world.modules.retire()
         # What an import printed and left in a buffer would come out of every guest.
         sys.stdout.flush()
         sys.stderr.flush()
-        gc.collect()
+        self._fillers += density.fill_holes()
         gc.freeze()
         self._channel.send_json(
             {
@@ -142,8 +163,12 @@ class Zygote:
         poll.register(self._channel.socket, select.POLLIN)
         poll.register(self._links, select.POLLIN)
         poll.register(wakeup[0], select.POLLIN)
+        places = density.huge_places(workspace.read_all(self._world.outer_proc, "self/maps"))
         while not self._done(poll):
-            for fd, _ in poll.poll():
+            events = poll.poll(IDLE_MS if places else None)
+            if not events and places:
+                linux.collapse(places.pop(), density.HUGE)
+            for fd, _ in events:
                 if fd == wakeup[0].fileno():
                     try:
                         wakeup[0].recv(4096)
@@ -208,13 +233,13 @@ class Zygote:
         try:
             if "pid" in parts:
                 linux.setns(parts["pid"], linux.CLONE_NEWPID)
-            pid = os.fork()
+            pid = _fork()
         except OSError as error:
             pid = -1
             self._not_forked(order, str(error))
         if pid == 0:
             self._become_guest(link)
-            guest.main(self._world, order, parts)
+            self._guest.main(self._world, order, parts)
         if "pid" in parts:
             linux.setns(self._world.own_pid_ns, linux.CLONE_NEWPID)
         if pid > 0:
@@ -229,8 +254,8 @@ class Zygote:
     def _become_guest(self, link):
         """In the child: lets go of every socket object, so that no destructor closes a number that is used again."""
         os.setsid()  # a signal to a process group crosses pid namespaces: nobody shares ours
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _signal.set_wakeup_fd(-1)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         for end in (self._channel.socket, self._links, link, *(sock for sock, _ in self._orders.values())):
             end.detach()
 

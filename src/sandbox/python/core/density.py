@@ -1,0 +1,70 @@
+"""Keeps together in memory what forked processes use together.
+
+A child of a fork shares its parent's pages until one of the two writes to one, and Python writes to whatever it looks at: the
+count of references is in the object. So the price of a child is the number of pages on which the objects lie that it uses.
+"""
+
+from . import linux
+
+_LARGE_FILE = 256 << 10
+HUGE = 2 << 20
+_PROTECTION = {b"r--p": 1, b"r-xp": 5}  # PROT_READ, PROT_EXEC
+_POOL = 1 << 14  # of the small-object allocator
+_HEADER = 48
+_SMALL_MOST = 512
+_SMALL_TRIES = 4_000
+_LARGE = [1 << 15, 1 << 14, 1 << 13, 1 << 12, 3 << 10, 1 << 11, *range(1_792, _SMALL_MOST, -64)]
+_LARGE_TRIES = 400
+_END_OF_HEAP = 1 << 18  # bytes within which a block of libc's has not been put into a hole
+
+
+def fill_holes():
+    """Makes the allocators of Python and of libc start on fresh pages. Returns what fills the free places: to be kept."""
+    fillers = []
+    end = linux.end_of_heap() - _END_OF_HEAP
+    for size in _LARGE:
+        for _ in range(_LARGE_TRIES):
+            fillers.append(bytes(size))
+            if id(fillers[-1]) > end:
+                break
+    for size in range(16, _SMALL_MOST + 1, 16):
+        for _ in range(_SMALL_TRIES):
+            fillers.append(_small(size))
+            if id(fillers[-1]) % _POOL == _HEADER:
+                break  # the first of its pool: all others of this size are full
+    return fillers
+
+
+def hand_down_files(maps):
+    """Makes forks copy the page tables of the interpreter's and the libraries' files.
+
+    maps: bytes of this process's list of mappings. The kernel leaves out mappings of files, which each child would fault in
+    again piece by piece, but not those of which the process has a page of its own: so one byte of each is written as it is.
+    Where that is not allowed, forks stay as they were.
+    """
+    for line in maps.splitlines():
+        fields = line.split(None, 5)
+        if len(fields) < 6 or not fields[5].startswith(b"/") or fields[1] not in _PROTECTION:
+            continue
+        start, end = (int(part, 16) for part in fields[0].split(b"-"))
+        if end - start < _LARGE_FILE:
+            continue  # each mapping costs a fork something as well
+        linux.touch_private(start, end - start, _PROTECTION[fields[1]])
+
+
+def huge_places(maps):
+    """Where in this process's own memory whole huge pages would fit: a fork copies one entry of a page table for each."""
+    places = []
+    for line in maps.splitlines():
+        fields = line.split(None, 5)
+        if fields[1] == b"rw-p" and (len(fields) < 6 or fields[5] == b"[heap]"):
+            start, end = (int(part, 16) for part in fields[0].split(b"-"))
+            places += range(-(-start // HUGE) * HUGE, end - HUGE + 1, HUGE)
+    return places
+
+
+def _small(size):
+    """An object that takes a block of `size` bytes, without a header of the collector."""
+    if size == 16:
+        return object()
+    return bytes(size - 33) if size > 32 else int("9999999999")
