@@ -72,6 +72,11 @@ while True:
     expect(report.status).toBe('timed_out')
   })
 
+  it('ends code that waits first and takes too much memory then', async () => {
+    const { status, limit } = await run('import time\ntime.sleep(0.3)\nx = b"x" * (1 << 30)\ntime.sleep(20)')
+    expect({ status, name: limit?.name }).toEqual({ status: 'out_of_memory', name: 'memory' })
+  })
+
   it('ends code over the memory limit and names the peak', async () => {
     const report = await run('print("before")\nx = b"x" * (1 << 30)')
     expect(report).toMatchObject({ status: 'out_of_memory', stdout: { text: 'before\n' } })

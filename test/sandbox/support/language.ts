@@ -216,6 +216,16 @@ print("main ends")`)
     expect(report.usage.run_ms).toBeLessThan(5_000)
   })
 
+  it('counts the memory of a child for which its parent only waits', async () => {
+    const report = await run(`import os, time
+if os.fork() == 0:
+    time.sleep(0.4)
+    x = b"x" * (1 << 30)
+    time.sleep(20)
+os.wait()`)
+    expect(report).toMatchObject({ status: 'out_of_memory', limit: { name: 'memory' } })
+  })
+
   it('counts the memory of all processes together', async () => {
     const report = await run(`import os, time
 for _ in range(4):

@@ -66,7 +66,8 @@ class Run:
                 self._cause = "cancelled"
             elif now >= next_watch:
                 self._reap()  # orphans that have died would fill the process limit
-                self._look(now)
+                if not self._warden.watch.at_rest(now):
+                    self._look(now)
                 next_watch = time.monotonic() + WATCH_S
         if self._interrupted_at is not None and self._cause is None:
             self._cause = "cancelled"

@@ -214,7 +214,7 @@ class Warden:
             own = os.readlink("self", dir_fd=self.world.outer_proc)
             parents = [own, pid] if self.world.own_pids else [pid]
             proc = watch.OuterProc(self.world.outer_proc, parents)
-        self.watch = watch.Watch(proc, pid, self.limits["memory_bytes"], self._box)
+        self.watch = watch.Watch(proc, pid, self.limits["memory_bytes"], self._box, self._pid)
         self.send_json({"event": "parked"})
 
     # ------------------------------------------------------------ the worker's side

@@ -10,6 +10,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 # What one socket's buffer holds by default (net.core.wmem_default), and how many nobody has to account for.
 SOCKET_BYTES = 212_992
 FREE_SOCKETS = 32
+REST_S = 0.2  # without a look at most: the clock of a process that is running may lag behind
 EXACT_WITHIN_S = 0.1
 # Above this share of the limit the cheap estimate no longer decides.
 NEAR = 0.75
@@ -85,8 +86,13 @@ class Watch:
     asked for exact figures, in which pages shared by fork count once. A process whose figures can't be read counts in full.
     """
 
-    def __init__(self, proc, guest_pid, limit_bytes, box):
+    def __init__(self, proc, guest_pid, limit_bytes, box, own_view_pid):
+        """guest_pid: as `proc` counts it; own_view_pid: as the caller's pid namespace does."""
         self.proc = proc
+        self._clock_id = ~own_view_pid << 3 | 2  # CPU time of a process: MAKE_PROCESS_CPUCLOCK of the kernel
+        self._clock = None
+        self._alone = False
+        self._looked_at = 0.0
         self._guest = str(guest_pid)
         self._limit = limit_bytes
         self._box = box  # descriptor of the tmpfs, or None
@@ -129,10 +135,25 @@ class Watch:
     def _page_tables(self, pid):
         return _kilobytes(self._status(pid), b"VmPTE:")
 
+    def at_rest(self, now):
+        """Whether nothing can have changed since the last look: it saw the guest alone, which has not run since.
+
+        To be asked right before each look. Most code that runs for long waits, and a look costs as much as a small run.
+        """
+        try:
+            clock = time.clock_gettime_ns(self._clock_id)
+        except OSError:
+            clock = None  # it has ended
+        if self._alone and clock is not None and clock == self._clock and now - self._looked_at < REST_S:
+            return True
+        self._clock, self._looked_at, self._alone = clock, now, False
+        return False
+
     def memory(self):
         """Bytes in use now."""
         in_box = self._look_into_box()
         pids = self.proc.processes()
+        self._alone = pids == [self._guest]
         estimate = in_box
         mapped = {}
         tables = 0
