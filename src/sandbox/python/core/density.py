@@ -12,7 +12,7 @@ _PROTECTION = {b"r--p": 1, b"r-xp": 5}  # PROT_READ, PROT_EXEC
 _POOL = 1 << 14  # of the small-object allocator
 _HEADER = 48
 _SMALL_MOST = 512
-_SMALL_TRIES = 4_000
+_SMALL_BYTES = 1 << 19  # for each size at most: where memory comes from another allocator no place is the first of a pool
 _LARGE = [1 << 15, 1 << 14, 1 << 13, 1 << 12, 3 << 10, 1 << 11, *range(1_792, _SMALL_MOST, -64)]
 _LARGE_TRIES = 400
 _END_OF_HEAP = 1 << 18  # bytes within which a block of libc's has not been put into a hole
@@ -28,7 +28,7 @@ def fill_holes():
             if id(fillers[-1]) > end:
                 break
     for size in range(16, _SMALL_MOST + 1, 16):
-        for _ in range(_SMALL_TRIES):
+        for _ in range(_SMALL_BYTES // size):
             fillers.append(_small(size))
             if id(fillers[-1]) % _POOL == _HEADER:
                 break  # the first of its pool: all others of this size are full
