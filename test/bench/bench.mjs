@@ -195,6 +195,11 @@ async function sleepers() {
 
 const pool = await open()
 const python = pool.facts.interpreter.path
+if (pool.facts.installed.pandas === undefined) {
+  console.error(`${python} has no pandas, which the bench measures with: give one that has it as SANDBOX_PYTHON`)
+  await pool.close()
+  process.exit(69)
+}
 console.log(`${pool.facts.tier} tier, Python ${pool.facts.interpreter.version}, ${host.cpus} CPUs\n`)
 console.log(`     ${'figure'.padEnd(44)} ${'value'.padStart(10)}      ${'baseline'.padStart(10)}     ratio (reach)`)
 await latency(pool)
