@@ -8,5 +8,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Two at a time: each sandbox test file starts a real Python worker of its own, and figures for time have to stay true.
     maxWorkers: 2,
+    // Tests of one file that say so run side by side: those of faults mostly wait.
+    maxConcurrency: 8,
   },
 })

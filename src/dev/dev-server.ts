@@ -118,6 +118,7 @@ function lineOf(event: Exclude<BackendEvent, { type: 'pushed' | 'delta' | 'answe
       return `the worker takes calls of ${event.toolNames.join(', ')}`
     case 'unsubscribed':
       return 'the worker takes no more calls'
+    case 'requested':
     case 'connected':
     case 'disconnected':
       return null

@@ -96,6 +96,7 @@ export async function startEmbeddedBackend(options: EmbeddedBackendOptions = {})
   const http = {
     ...shared,
     maxBodyBytes: options.maxBodyBytes ?? 10 * MIB,
+    onRequest: (operation: string) => events.emit({ type: 'requested', operation }),
     onRefused: (reason: string) => events.emit({ type: 'request_refused', reason }),
   }
 

@@ -24,6 +24,7 @@ export interface GraphqlHttpOptions {
   readonly rules: Rulebook
   readonly accepted: () => AcceptedCredentials
   readonly maxBodyBytes: number
+  readonly onRequest: (operation: string) => void
   readonly onRefused: (reason: string) => void
 }
 
@@ -43,6 +44,7 @@ export async function answerGraphql(
   if (!parsed.success) return answerText(response, 400, '400: the body is not a GraphQL request')
   const read = readDocument(options.schema, parsed.data)
   if ('errors' in read) return answerJson(response, { errors: read.errors })
+  options.onRequest(read.operation)
 
   const rules = options.rules.takeDelays(read.operation)
   const spoil = options.rules.take(['http_status', 'http_reset', 'http_body', 'graphql_error'], {

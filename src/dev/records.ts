@@ -55,6 +55,8 @@ export type BackendEvent =
   | { readonly type: 'confirmation_requested'; readonly confirmation: Confirmation }
   | { readonly type: 'confirmed'; readonly fcallId: string; readonly approved: boolean }
   | { readonly type: 'registered'; readonly registration: Registration }
+  /** A mutation was read; what becomes of it is not known yet. */
+  | { readonly type: 'requested'; readonly operation: string }
   | { readonly type: 'request_refused'; readonly reason: string }
   | { readonly type: 'connected'; readonly socket: SocketKind }
   | { readonly type: 'disconnected'; readonly socket: SocketKind; readonly code: number }

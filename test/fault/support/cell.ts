@@ -1,0 +1,164 @@
+import { expect } from 'vitest'
+import type { ToolCall } from '../../../src/backend/protocol.js'
+import type { EmbeddedBackend } from '../../../src/dev/embedded-backend.js'
+import type { Answer } from '../../../src/dev/records.js'
+
+const POST = 'cloudtool_post_result'
+
+/** Where a call can be when something happens to it. */
+export const PHASES = [
+  /** Pushed while the fault lasts. */
+  'before claim',
+  /** Claimed, no slot is free. */
+  'waiting',
+  /** Has printed something and goes on. */
+  'running',
+  /** The answer is made; the backend answers each post with 503. */
+  'finished',
+  /** The backend has read the post and has not carried it out. */
+  'posting',
+  /** The backend has the answer and has not said so. */
+  'committed',
+  /** The worker knows that the backend has the answer. */
+  'posted',
+] as const
+
+export type Phase = (typeof PHASES)[number]
+
+/** A worker and its backend, seen from outside. */
+export interface Stage {
+  readonly backend: EmbeddedBackend
+  /** Whether the worker has logged this about this call. */
+  hasLogged(message: string, fcallId: string): boolean
+}
+
+/** Code whose runs can be counted: each prints 16 hex digits of its own, at once. */
+function countedCode(seconds: number): string {
+  return `import os, time\nprint(os.urandom(8).hex(), flush=True)\ntime.sleep(${seconds})\nprint("ended")`
+}
+
+export const LONG_ENOUGH_MS = 20_000
+
+/**
+ * Brings a call into a phase and lets `strike` happen to it there. `strike` begins the fault before its first await, and is over
+ * when the wire is whole again. The call is in one slot; with the phase `waiting` the worker must have one slot only.
+ */
+export async function strikeIn(
+  phase: Phase,
+  { backend, hasLogged }: Stage,
+  strike: () => Promise<void>,
+  runSeconds = 0.7,
+): Promise<ToolCall> {
+  const push = (seconds: number) => backend.pushCode(countedCode(seconds))
+  const until = (what: string, holds: () => boolean) => backend.waitFor(holds, LONG_ENOUGH_MS, () => `not ${what}`)
+
+  switch (phase) {
+    case 'before claim': {
+      const over = strike()
+      const call = push(0)
+      await over
+      return call
+    }
+    case 'waiting': {
+      const blocker = push(1)
+      await until('running', () => backend.deltas(blocker.fcall_id).length > 0)
+      const call = push(0)
+      await until('delivered', () => backend.deliveries(call.fcall_id) > 0)
+      await strike()
+      return call
+    }
+    case 'running': {
+      const call = push(runSeconds)
+      await until('running', () => backend.deltas(call.fcall_id).length > 0)
+      await strike()
+      return call
+    }
+    case 'finished': {
+      const clear = backend.misbehave({ kind: 'http_status', status: 503 }, { operation: POST })
+      const call = push(0)
+      await until('finished', () => hasLogged('delivery failed, will be retried', call.fcall_id))
+      const over = strike()
+      clear()
+      await over
+      return call
+    }
+    case 'posting':
+    case 'committed': {
+      const commit = phase === 'committed'
+      backend.misbehave({ kind: 'http_delay', ms: 1_500, commit }, { operation: POST, times: 1 })
+      let read = false
+      const forget = backend.onEvent(event => {
+        read ||= event.type === 'requested' && event.operation === POST
+      })
+      const call = push(0)
+      await until('posting', () => (commit ? backend.answers.has(call.fcall_id) : read))
+      forget()
+      await strike()
+      return call
+    }
+    case 'posted': {
+      const call = push(0)
+      await until('posted', () => hasLogged('call handled', call.fcall_id))
+      await strike()
+      return call
+    }
+  }
+}
+
+/** What the backend has seen of a call. */
+export interface Findings {
+  readonly call: ToolCall
+  readonly answer: Answer
+  readonly text: string
+  readonly status: unknown
+  /** How often its code has run, by what it printed: in deltas, in the answer and in what was posted after it. */
+  readonly runs: number
+  /** Posts after the first that say something else: two answers, of which the backend has kept one. */
+  readonly contradictions: readonly string[]
+}
+
+export async function findingsOf(backend: EmbeddedBackend, call: ToolCall, timeoutMs: number): Promise<Findings> {
+  const answer = await backend.waitForAnswer(call.fcall_id, timeoutMs)
+  const posts = backend.answers.get(call.fcall_id) ?? []
+  const printed = [...posts.map(contentOf), ...backend.deltas(call.fcall_id).map(delta => delta.text)].join('\n')
+  return {
+    call,
+    answer,
+    text: contentOf(answer),
+    status: answer.provenance['status'],
+    runs: new Set(printed.match(/\b[0-9a-f]{16}\b/g)).size,
+    contradictions: posts.map(contentOf).filter(content => content !== contentOf(answer)),
+  }
+}
+
+function contentOf(answer: Answer): string {
+  return typeof answer.content === 'string' ? answer.content : JSON.stringify(answer.content)
+}
+
+/** The worker takes the next call as if nothing had been. */
+export async function expectServes(backend: EmbeddedBackend, timeoutMs: number): Promise<void> {
+  const next = backend.pushCode('print("next")')
+  const { text, contradictions } = await findingsOf(backend, next, timeoutMs)
+  expect({ text, contradictions }).toEqual({ text: 'next\n', contradictions: [] })
+}
+
+/** What an answer to a struck call may say. */
+export const ENDINGS = {
+  ran: { status: 'completed', text: /^[0-9a-f]{16}\nended\n$/, runs: 1 },
+  neverStarted: { status: 'interrupted', text: /not run, safe to retry/, runs: 0 },
+  cutOff: { status: 'interrupted', text: /may have run in part/, runs: 1 },
+} as const
+
+export type Ending = keyof typeof ENDINGS
+
+/** The call ended in one of these ways, and in no other way as well. */
+export function expectEnding(findings: Findings, endings: readonly Ending[]): void {
+  const { status, text, runs, contradictions } = findings
+  const seen = JSON.stringify({ status, text, runs })
+  expect(contradictions).toEqual([])
+  const fitting = endings.filter(name => {
+    const ending = ENDINGS[name]
+    return ending.status === status && ending.text.test(text) && ending.runs === runs
+  })
+  expect(fitting, `wanted ${endings.join(' or ')}, got ${seen}`).toHaveLength(1)
+}
