@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest'
 import type { Toolset } from '../../src/commands/setup.js'
 import type { Misbehaviour } from '../../src/dev/misbehaviour.js'
 import { openSharedTools, startBench } from './support/bench.js'
-import { expectEnding, expectServes, findingsOf, strikeIn } from './support/cell.js'
+import { runCell } from './support/cell.js'
 import { cellsOf, tallyOf } from './support/tally.js'
 
 const POST = 'cloudtool_post_result'
@@ -46,26 +46,17 @@ afterAll(() => tools.pool.close())
 describe.concurrent('a call', () => {
   it.each(cellsOf(FAULTS))('is answered once: %s', { timeout: 90_000 }, async (_title, { phase, fault }) => {
     const bench = await startBench(tools, { slots: phase === 'waiting' ? 1 : 4 })
-    const { backend } = bench
     // The call that keeps another one waiting is answered before it, and meets the fault as well.
     const times = phase === 'waiting' ? 2 * fault.times : fault.times
-    const arm = () => backend.misbehave(fault.rule, { operation: POST, times })
+    const arm = () => bench.backend.misbehave(fault.rule, { operation: POST, times })
     try {
-      tally.begin()
       // What the backend has read already it will not spoil: the rule has to be there before.
       const isRead = phase === 'posting' || phase === 'committed'
       if (isRead) arm()
-      const call = await strikeIn(phase, bench, async () => {
+      const strike = async () => {
         if (!isRead) arm()
-      })
-      const findings = await findingsOf(backend, call, 60_000)
-      tally.answered(findings)
-      expectEnding(findings, ['ran'])
-      // It may be in the middle of its repetitions: with this the rule is used up, and the next call meets none.
-      await expectServes(backend, 60_000)
-      backend.clearMisbehaviour()
-      await expectServes(backend, 60_000)
-      expectEnding(await findingsOf(backend, call, 0), ['ran'])
+      }
+      await runCell({ phase, stage: bench, strike, endings: ['ran'], tally, recoveryMs: 60_000 })
     } finally {
       await bench.close()
     }

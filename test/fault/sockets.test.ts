@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import type { Toolset } from '../../src/commands/setup.js'
 import { type Bench, openSharedTools, startBench } from './support/bench.js'
-import { expectEnding, expectServes, findingsOf, strikeIn } from './support/cell.js'
+import { runCell } from './support/cell.js'
 import { cellsOf, tallyOf } from './support/tally.js'
 
 interface SocketFault {
@@ -63,13 +63,8 @@ describe.concurrent('a call', () => {
   it.each(cellsOf(FAULTS))('is answered once: %s', { timeout: 90_000 }, async (_title, { phase, fault }) => {
     const bench = await startBench(tools, { slots: phase === 'waiting' ? 1 : 4 })
     try {
-      tally.begin()
-      const call = await strikeIn(phase, bench, () => fault.strike(bench))
-      const findings = await findingsOf(bench.backend, call, RECOVERY_MS)
-      tally.answered(findings)
-      expectEnding(findings, ['ran'])
-      await expectServes(bench.backend, RECOVERY_MS)
-      expectEnding(await findingsOf(bench.backend, call, 0), ['ran'])
+      const strike = () => fault.strike(bench)
+      await runCell({ phase, stage: bench, strike, endings: ['ran'], tally, recoveryMs: RECOVERY_MS })
     } finally {
       await bench.close()
     }

@@ -2,6 +2,7 @@ import { expect } from 'vitest'
 import type { ToolCall } from '../../../src/backend/protocol.js'
 import type { EmbeddedBackend } from '../../../src/dev/embedded-backend.js'
 import type { Answer } from '../../../src/dev/records.js'
+import type { Tally } from './tally.js'
 
 const POST = 'cloudtool_post_result'
 
@@ -37,17 +38,17 @@ function countedCode(seconds: number): string {
   return `import os, time\nprint(os.urandom(8).hex(), flush=True)\ntime.sleep(${seconds})\nprint("ended")`
 }
 
-export const LONG_ENOUGH_MS = 20_000
+const LONG_ENOUGH_MS = 20_000
 
 /**
  * Brings a call into a phase and lets `strike` happen to it there. `strike` begins the fault before its first await, and is over
  * when the wire is whole again. The call is in one slot; with the phase `waiting` the worker must have one slot only.
  */
-export async function strikeIn(
+async function strikeIn(
   phase: Phase,
   { backend, hasLogged }: Stage,
   strike: () => Promise<void>,
-  runSeconds = 0.7,
+  runSeconds: number,
 ): Promise<ToolCall> {
   const push = (seconds: number) => backend.pushCode(countedCode(seconds))
   const until = (what: string, holds: () => boolean) => backend.waitFor(holds, LONG_ENOUGH_MS, () => `not ${what}`)
@@ -107,27 +108,24 @@ export async function strikeIn(
 
 /** What the backend has seen of a call. */
 export interface Findings {
-  readonly call: ToolCall
-  readonly answer: Answer
-  readonly text: string
+  /** Null as long as there is no answer. */
   readonly status: unknown
+  readonly text: string
   /** How often its code has run, by what it printed: in deltas, in the answer and in what was posted after it. */
   readonly runs: number
   /** Posts after the first that say something else: two answers, of which the backend has kept one. */
   readonly contradictions: readonly string[]
 }
 
-export async function findingsOf(backend: EmbeddedBackend, call: ToolCall, timeoutMs: number): Promise<Findings> {
-  const answer = await backend.waitForAnswer(call.fcall_id, timeoutMs)
+export function findingsOf(backend: EmbeddedBackend, call: ToolCall): Findings {
   const posts = backend.answers.get(call.fcall_id) ?? []
-  const printed = [...posts.map(contentOf), ...backend.deltas(call.fcall_id).map(delta => delta.text)].join('\n')
+  const contents = posts.map(contentOf)
+  const printed = [...contents, ...backend.deltas(call.fcall_id).map(delta => delta.text)].join('\n')
   return {
-    call,
-    answer,
-    text: contentOf(answer),
-    status: answer.provenance['status'],
+    status: posts[0]?.provenance['status'] ?? null,
+    text: contents[0] ?? '',
     runs: new Set(printed.match(/\b[0-9a-f]{16}\b/g)).size,
-    contradictions: posts.map(contentOf).filter(content => content !== contentOf(answer)),
+    contradictions: contents.filter(content => content !== contents[0]),
   }
 }
 
@@ -135,15 +133,8 @@ function contentOf(answer: Answer): string {
   return typeof answer.content === 'string' ? answer.content : JSON.stringify(answer.content)
 }
 
-/** The worker takes the next call as if nothing had been. */
-export async function expectServes(backend: EmbeddedBackend, timeoutMs: number): Promise<void> {
-  const next = backend.pushCode('print("next")')
-  const { text, contradictions } = await findingsOf(backend, next, timeoutMs)
-  expect({ text, contradictions }).toEqual({ text: 'next\n', contradictions: [] })
-}
-
 /** What an answer to a struck call may say. */
-export const ENDINGS = {
+const ENDINGS = {
   ran: { status: 'completed', text: /^[0-9a-f]{16}\nended\n$/, runs: 1 },
   neverStarted: { status: 'interrupted', text: /not run, safe to retry/, runs: 0 },
   cutOff: { status: 'interrupted', text: /may have run in part/, runs: 1 },
@@ -151,14 +142,58 @@ export const ENDINGS = {
 
 export type Ending = keyof typeof ENDINGS
 
-/** The call ended in one of these ways, and in no other way as well. */
-export function expectEnding(findings: Findings, endings: readonly Ending[]): void {
-  const { status, text, runs, contradictions } = findings
-  const seen = JSON.stringify({ status, text, runs })
-  expect(contradictions).toEqual([])
+/** The call ended in one of these ways. */
+function expectEnding(findings: Findings, endings: readonly Ending[]): void {
+  const { status, text, runs } = findings
   const fitting = endings.filter(name => {
     const ending = ENDINGS[name]
     return ending.status === status && ending.text.test(text) && ending.runs === runs
   })
-  expect(fitting, `wanted ${endings.join(' or ')}, got ${seen}`).toHaveLength(1)
+  expect(fitting, `wanted ${endings.join(' or ')}, got ${JSON.stringify(findings)}`).toHaveLength(1)
+}
+
+export interface CellRun {
+  readonly phase: Phase
+  readonly stage: Stage
+  /** Begins the fault before its first await; over when the wire is whole again and a worker is there. */
+  strike(): Promise<void>
+  /** How the struck call may have ended. */
+  readonly endings: readonly Ending[]
+  readonly tally: Tally
+  /** For the struck call's answer, and again for the next call's. */
+  readonly recoveryMs: number
+  /** For how long the code runs that is struck while it runs. */
+  readonly runSeconds?: number
+}
+
+/**
+ * One cell of the grid: a call is struck, is answered once and rightly, its code ran as often as the answer says, the next
+ * call is served, and of all other calls that it took none was lost, answered twice or run twice.
+ */
+export async function runCell(cell: CellRun): Promise<void> {
+  const { phase, stage, strike, endings, tally, recoveryMs, runSeconds = 0.7 } = cell
+  const { backend } = stage
+  const pushed: ToolCall[] = []
+  const forget = backend.onEvent(event => {
+    if (event.type === 'pushed') pushed.push(event.call)
+  })
+  try {
+    const call = await strikeIn(phase, stage, strike, runSeconds)
+    await backend.waitForAnswer(call.fcall_id, recoveryMs)
+    const next = backend.pushCode('print("next")')
+    await backend.waitForAnswer(next.fcall_id, recoveryMs)
+    expect(findingsOf(backend, next).text).toBe('next\n')
+    for (const one of pushed) await backend.waitForAnswer(one.fcall_id, recoveryMs)
+    // Only now: a second answer, or a second run, would have come by the time that the next call was served.
+    expectEnding(findingsOf(backend, call), endings)
+    const all = pushed.map(one => findingsOf(backend, one))
+    expect(all.flatMap(({ contradictions }) => contradictions)).toEqual([])
+    expect(all.filter(({ runs }) => runs > 1)).toEqual([])
+  } finally {
+    forget()
+    tally.count(
+      1,
+      pushed.map(one => findingsOf(backend, one)),
+    )
+  }
 }

@@ -25,30 +25,29 @@ export function cellsOf<Fault extends { readonly name: string }>(
 }
 
 export interface Tally {
-  /** Before its assertions: what fails them is counted too. */
-  begin(faults?: number): void
-  /** Its answer has come; `doubled`: its code ran twice, or two answers were given. */
-  answered(found: { readonly runs: number; readonly contradictions: readonly string[] }): void
+  /** Calls whose story is over, and how many faults they have met together. */
+  count(faults: number, calls: readonly Findings[]): void
 }
 
-/** Counts over a test file, and prints one line when it is over. */
+/** Counts over a test file, failed tests included, and prints one line when it is over. */
 export function tallyOf(family: string): Tally {
-  const counts = { calls: 0, faults: 0, answered: 0, doubled: 0 }
+  const counts = { cells: 0, faults: 0, calls: 0, lost: 0, doubled: 0 }
   afterAll(() => {
-    const { calls, faults, answered, doubled } = counts
+    const { cells, faults, calls, lost, doubled } = counts
     const grid = FULL ? 'full grid' : 'sample'
     process.stdout.write(
-      `faults: ${family} (${grid}): ${calls} calls, ${faults} faults, lost = ${calls - answered}, doubled = ${doubled}\n`,
+      `faults: ${family} (${grid}): ${cells} cells, ${faults} faults, ${calls} calls, lost = ${lost}, doubled = ${doubled}\n`,
     )
   })
   return {
-    begin(faults = 1) {
-      counts.calls += 1
+    count(faults, calls) {
+      counts.cells += 1
       counts.faults += faults
-    },
-    answered({ runs, contradictions }) {
-      counts.answered += 1
-      if (runs > 1 || contradictions.length > 0) counts.doubled += 1
+      counts.calls += calls.length
+      for (const { status, runs, contradictions } of calls) {
+        if (status === null) counts.lost += 1
+        if (runs > 1 || contradictions.length > 0) counts.doubled += 1
+      }
     },
   }
 }

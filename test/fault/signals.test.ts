@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, describe, expect, it } from 'vitest'
+import { endPrograms } from '../e2e/support/worker-process.js'
+import { type Ending, type Phase, runCell } from './support/cell.js'
+import { atOnce, type ProgramBench, startProgramBench } from './support/program.js'
+import { cellsOf, tallyOf } from './support/tally.js'
+
+interface SignalFault {
+  readonly name: string
+  /** Of the code that is struck while it runs. */
+  readonly runSeconds: number
+  /** Ends the worker that runs. */
+  end(bench: ProgramBench): Promise<void>
+  readonly running: Ending
+}
+
+/** Every drain below ends with all calls answered or on disk. */
+async function drained(bench: ProgramBench): Promise<void> {
+  expect(await bench.program.exited).toEqual({ code: 0, signal: null })
+}
+
+const FAULTS: readonly SignalFault[] = [
+  {
+    name: 'SIGTERM',
+    runSeconds: 0.7,
+    running: 'ran',
+    async end(bench) {
+      bench.program.child.kill('SIGTERM')
+      await drained(bench)
+    },
+  },
+  {
+    name: 'SIGTERM while code runs that is longer than the drain',
+    runSeconds: 40,
+    running: 'cutOff',
+    async end(bench) {
+      bench.program.child.kill('SIGTERM')
+      await drained(bench)
+    },
+  },
+  {
+    name: 'SIGTERM twice',
+    runSeconds: 40,
+    running: 'cutOff',
+    async end(bench) {
+      bench.program.child.kill('SIGTERM')
+      await sleep(200)
+      bench.program.child.kill('SIGTERM')
+      await drained(bench)
+    },
+  },
+  {
+    name: 'SIGTERM while the backend takes no answer',
+    runSeconds: 0.7,
+    running: 'ran',
+    async end(bench) {
+      const clear = bench.backend.misbehave(
+        { kind: 'http_status', status: 503 },
+        { operation: 'cloudtool_post_result' },
+      )
+      bench.program.child.kill('SIGTERM')
+      await drained(bench)
+      clear()
+    },
+  },
+]
+
+/** What comes while the drain begins may be taken still; it is not run then. */
+function endingsOf(phase: Phase, fault: SignalFault): readonly Ending[] {
+  switch (phase) {
+    case 'before claim':
+      return ['ran', 'neverStarted']
+    case 'waiting':
+      return ['neverStarted']
+    case 'running':
+      return [fault.running]
+    case 'finished':
+    case 'posting':
+    case 'committed':
+    case 'posted':
+      return ['ran']
+  }
+}
+
+const tally = tallyOf('signals')
+afterAll(endPrograms)
+
+describe.concurrent('a worker that is told to stop and started again', () => {
+  it.each(cellsOf(FAULTS))('has answered once: %s', { timeout: 120_000 }, async (_title, { phase, fault }) => {
+    await atOnce(async () => {
+      const bench = await startProgramBench({ MAX_CONCURRENT_CALLS: phase === 'waiting' ? '1' : '4' })
+      const strike = async () => {
+        await fault.end(bench)
+        await bench.restart()
+      }
+      const endings = endingsOf(phase, fault)
+      const { runSeconds } = fault
+      try {
+        await runCell({ phase, stage: bench, strike, endings, tally, recoveryMs: 20_000, runSeconds })
+      } finally {
+        await bench.close()
+      }
+    })
+  })
+})

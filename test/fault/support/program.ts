@@ -1,0 +1,52 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import pLimit from 'p-limit'
+import { type EmbeddedBackend, startEmbeddedBackend } from '../../../src/dev/embedded-backend.js'
+import { type Program, startWorkerProcess } from '../../e2e/support/worker-process.js'
+import type { Stage } from './cell.js'
+
+/** How many workers may be started at the same time: each start keeps a core busy for a second. */
+export const atOnce = pLimit(3)
+
+/** A backend and the built program, which can be ended and started again on the same STATE_DIR. */
+export interface ProgramBench extends Stage {
+  readonly backend: EmbeddedBackend
+  readonly stateDir: string
+  /** The one that runs now, or ran last. */
+  readonly program: Program
+  /** Another one on the same STATE_DIR, subscribed and registered. */
+  restart(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function startProgramBench(env: Readonly<Record<string, string>> = {}): Promise<ProgramBench> {
+  const backend = await startEmbeddedBackend()
+  const stateDir = await mkdtemp(path.join(os.tmpdir(), 'fault-state-'))
+  const start = () => startWorkerProcess(backend, { STATE_DIR: stateDir, DRAIN_MS: '4000', ...env })
+  let program = await start()
+  return {
+    backend,
+    stateDir,
+    get program() {
+      return program
+    },
+    hasLogged: (message, fcallId) =>
+      program
+        .stdout()
+        .split('\n')
+        .some(line => line.includes(JSON.stringify(message)) && line.includes(fcallId)),
+    async restart() {
+      program = await start()
+    },
+    async close() {
+      backend.clearMisbehaviour()
+      program.child.kill('SIGTERM')
+      const timer = setTimeout(() => program.child.kill('SIGKILL'), 8_000)
+      await program.exited
+      clearTimeout(timer)
+      await backend.close()
+      await rm(stateDir, { recursive: true, force: true })
+    },
+  }
+}
