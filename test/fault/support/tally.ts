@@ -1,5 +1,5 @@
 import { afterAll } from 'vitest'
-import { PHASES, type Phase } from './cell.js'
+import { type Findings, PHASES, type Phase } from './cell.js'
 
 /** With FAULT_GRID=full every phase meets every fault; else each of both is met once. */
 export const FULL = process.env['FAULT_GRID'] === 'full'
