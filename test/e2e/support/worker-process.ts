@@ -84,12 +84,14 @@ export async function startProgram(
 export async function startWorkerProcess(
   backend: EmbeddedBackend,
   env: Readonly<Record<string, string>> = {},
+  through: readonly string[] = [],
 ): Promise<Program> {
-  const program = await startProgram(['start'], {
-    FLEXUS_API_BASEURL: backend.url,
-    FLEXUS_API_KEY: backend.apiKey,
-    ...env,
-  })
+  const program = await startProgram(
+    ['start'],
+    { FLEXUS_API_BASEURL: backend.url, FLEXUS_API_KEY: backend.apiKey, ...env },
+    'ignore',
+    through,
+  )
   const registrations = backend.registrations.length
   await backend.waitFor(
     () => backend.subscribers > 0 && backend.registrations.length > registrations,

@@ -5,6 +5,7 @@ import pLimit from 'p-limit'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../../src/dev/embedded-backend.js'
 import { type Program, startWorkerProcess } from '../../e2e/support/worker-process.js'
 import type { Stage } from './cell.js'
+import type { SmallDisk } from './small-disk.js'
 
 /** How many workers may be started at the same time: each start keeps a core busy for a second. */
 export const atOnce = pLimit(3)
@@ -20,10 +21,15 @@ export interface ProgramBench extends Stage {
   close(): Promise<void>
 }
 
-export async function startProgramBench(env: Readonly<Record<string, string>> = {}): Promise<ProgramBench> {
+/** `disk`: where STATE_DIR is; the caller closes it. */
+export async function startProgramBench(
+  env: Readonly<Record<string, string>> = {},
+  disk: SmallDisk | null = null,
+): Promise<ProgramBench> {
   const backend = await startEmbeddedBackend()
-  const stateDir = await mkdtemp(path.join(os.tmpdir(), 'fault-state-'))
-  const start = () => startWorkerProcess(backend, { STATE_DIR: stateDir, DRAIN_MS: '4000', ...env })
+  const stateDir = disk?.path ?? (await mkdtemp(path.join(os.tmpdir(), 'fault-state-')))
+  const start = () =>
+    startWorkerProcess(backend, { STATE_DIR: stateDir, DRAIN_MS: '4000', ...env }, disk === null ? [] : disk.inside)
   let program = await start()
   return {
     backend,
@@ -46,7 +52,7 @@ export async function startProgramBench(env: Readonly<Record<string, string>> = 
       await program.exited
       clearTimeout(timer)
       await backend.close()
-      await rm(stateDir, { recursive: true, force: true })
+      if (disk === null) await rm(stateDir, { recursive: true, force: true })
     },
   }
 }

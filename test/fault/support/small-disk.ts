@@ -1,0 +1,68 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+
+/** A file system of 256 KiB that exists in a mount namespace of its own, and is gone when that is. */
+export interface SmallDisk {
+  /** Its folder; elsewhere that is an empty folder. */
+  readonly path: string
+  /** The command that runs another one where the disk can be seen. */
+  readonly inside: readonly string[]
+  /** Until not a byte fits any more. */
+  fill(): void
+  /** Gives back what fill() took. */
+  free(): void
+  setReadOnly(readOnly: boolean): void
+  close(): Promise<void>
+}
+
+/** Needs root or user namespaces. Throws with the reason where it has neither. */
+export async function makeSmallDisk(): Promise<SmallDisk> {
+  const folder = await mkdtemp(path.join(os.tmpdir(), 'fault-disk-'))
+  const isRoot = process.getuid?.() === 0
+  const asRoot = isRoot ? [] : ['--user', '--map-root-user']
+  const script = 'mount -t tmpfs -o size=256k,mode=700 fault-disk "$0" && echo mounted && exec cat'
+  // Ends with its standard input, and so with this process, however that ends.
+  const holder = spawn('unshare', [...asRoot, '--mount', '--propagation', 'private', 'sh', '-c', script, folder], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let said = ''
+  holder.stdout.on('data', (text: Buffer) => {
+    said += String(text)
+  })
+  holder.stderr.on('data', (text: Buffer) => {
+    said += String(text)
+  })
+  const ended = once(holder, 'close')
+  await Promise.race([once(holder.stdout, 'data'), ended])
+  if (!said.startsWith('mounted')) throw new Error(`no disk can be made here: ${said}`)
+  const inside = [
+    'nsenter',
+    '--target',
+    String(holder.pid),
+    ...(isRoot ? [] : ['--user', '--preserve-credentials']),
+    '--mount',
+  ]
+
+  /** `$0` is the disk's folder. */
+  function sh(script: string): void {
+    const [command = '', ...args] = inside
+    const { status, stderr } = spawnSync(command, [...args, 'sh', '-c', script, folder], { encoding: 'utf8' })
+    if (status !== 0) throw new Error(`${script}: ${stderr}`)
+  }
+
+  return {
+    path: folder,
+    inside,
+    fill: () => sh('dd if=/dev/zero of="$0/filler" bs=4k 2>&1 | grep -q "No space left"'),
+    free: () => sh('rm -f "$0/filler"'),
+    setReadOnly: readOnly => sh(`mount -o remount,bind,${readOnly ? 'ro' : 'rw'} "$0"`),
+    async close() {
+      holder.stdin.end()
+      await ended
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
