@@ -37,7 +37,7 @@ interface SessionLimits {
  * socket, and a backend that delivers at least once sends it again, and so for ever. So it is well above what can come (10 MiB of
  * arguments grow sixfold where JSON escapes every character), and the arguments' own limit answers the call.
  */
-const LIMITS: SessionLimits = {
+export const SESSION_LIMITS: SessionLimits = {
   credentialsMs: 10_000,
   handshakeMs: 10_000,
   ackMs: 10_000,
@@ -80,7 +80,7 @@ export interface SessionOptions {
  * politely, which a frozen peer never answers, and a missing pong has no consequence at all (so the timers here terminate).
  */
 export async function runSession(options: SessionOptions, signal: AbortSignal): Promise<SessionEnd> {
-  const limits = { ...LIMITS, ...options.limits }
+  const limits = { ...SESSION_LIMITS, ...options.limits }
   const unconnected = (end: EndCause): SessionEnd => ({ ...end, stableMs: 0 })
   const badUrl = faultOfUrl(options.url)
   if (badUrl !== null) return unconnected({ ...endByNetwork(badUrl), cause: 'directed' })

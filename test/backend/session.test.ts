@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { WebSocket } from 'ws'
 import type { ToolCall } from '../../src/backend/protocol.js'
-import { runSession, type SessionOptions } from '../../src/backend/session.js'
+import { runSession, SESSION_LIMITS, type SessionOptions } from '../../src/backend/session.js'
 import type { SessionEnd } from '../../src/backend/session-end.js'
 import { API_KEY, captureLog, keyCredentials, sampleCall, UNTRUSTED_KEY } from './support/fixtures.js'
 import { acknowledging, json, startHttp, startWs, type TestWsServer, until } from './support/servers.js'
@@ -308,6 +308,44 @@ describe('a session ends', () => {
       kind: 'retry',
       reason: 'no connection_ack in time',
     })
+  })
+
+  it('within 45 s when the peer freezes, whenever that is', () => {
+    const { pingEveryMs, pongMs, credentialsMs, handshakeMs, ackMs } = SESSION_LIMITS
+    expect(pingEveryMs + pongMs).toBeLessThanOrEqual(45_000)
+    expect(credentialsMs + handshakeMs + ackMs).toBeLessThanOrEqual(45_000)
+  })
+
+  it.each([
+    ['at once', (socket: WebSocket) => socket.terminate()],
+    ['with 1000', (socket: WebSocket) => socket.close(1000)],
+  ])('when the backend acknowledges and then goes %s, as one that stood for a moment', async (_how, leave) => {
+    const server = await serve((message, socket) => {
+      if (message['type'] !== 'connection_init') return
+      socket.send(JSON.stringify({ type: 'connection_ack' }))
+      leave(socket)
+    })
+    const session = start(server.url)
+    expect((await session.end).stableMs).toBeGreaterThan(0)
+    expect(session.subscribed).toBe(1)
+  })
+
+  it('when a refusal of the key comes in the place of a call', async () => {
+    const server = await serve(
+      acknowledging((id, socket) => sendNext(socket, id, { data: null, errors: [{ message: '403: expired' }] })),
+    )
+    expect(await start(server.url).end).toMatchObject({ kind: 'auth', reason: '403: expired' })
+  })
+
+  it('when the backend breaks the framing of the websocket', async () => {
+    const server = await serve(
+      acknowledging((_id, socket) => {
+        // Reserved opcode 3, masked: neither is allowed to a server.
+        const { _socket: raw } = socket as unknown as { _socket: Socket }
+        raw.write(Buffer.from([0x83, 0x80, 1, 2, 3, 4]))
+      }),
+    )
+    expect(await start(server.url).end).toMatchObject({ kind: 'retry', cause: 'directed' })
   })
 
   it('when the peer freezes', async () => {

@@ -51,6 +51,15 @@ async function strikeIn(
   runSeconds: number,
 ): Promise<ToolCall> {
   const push = (seconds: number) => backend.pushCode(countedCode(seconds))
+  /** Live output is a courtesy: a machine that is busy enough may show none of a short run. Then a longer one is looked at. */
+  const pushRunning = async (seconds: number) => {
+    for (const longer of [1, 4, 16]) {
+      const call = push(seconds * longer)
+      await until('running', () => backend.deltas(call.fcall_id).length > 0 || backend.answers.has(call.fcall_id))
+      if (!backend.answers.has(call.fcall_id)) return call
+    }
+    throw new Error('no call could be seen while it ran')
+  }
   const until = (what: string, holds: () => boolean) => backend.waitFor(holds, LONG_ENOUGH_MS, () => `not ${what}`)
 
   switch (phase) {
@@ -61,16 +70,14 @@ async function strikeIn(
       return call
     }
     case 'waiting': {
-      const blocker = push(1)
-      await until('running', () => backend.deltas(blocker.fcall_id).length > 0)
+      await pushRunning(1)
       const call = push(0)
       await until('delivered', () => backend.deliveries(call.fcall_id) > 0)
       await strike()
       return call
     }
     case 'running': {
-      const call = push(runSeconds)
-      await until('running', () => backend.deltas(call.fcall_id).length > 0)
+      const call = await pushRunning(runSeconds)
       await strike()
       return call
     }
