@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import { endPrograms } from '../e2e/support/worker-process.js'
-import { type Ending, type Phase, runCell } from './support/cell.js'
+import { countedCode, type Ending, expectEnding, findingsOf, type Phase, runCell } from './support/cell.js'
 import { atOnce, type ProgramBench, startProgramBench } from './support/program.js'
 import { cellsOf, tallyOf } from './support/tally.js'
 
@@ -82,6 +82,8 @@ function endingsOf(phase: Phase, fault: SignalFault): readonly Ending[] {
   }
 }
 
+const DRAIN_MS = 5_000
+
 const tally = tallyOf('signals')
 afterAll(endPrograms)
 
@@ -102,4 +104,30 @@ describe.concurrent('a worker that is told to stop and started again', () => {
       }
     })
   })
+})
+
+it('SIGTERM with 8 running and 20 waiting calls: all 28 are answered, and exit 0 comes within the budget and a second', {
+  timeout: 60_000,
+}, async () => {
+  const bench = await startProgramBench({ MAX_CONCURRENT_CALLS: '8', DRAIN_MS: String(DRAIN_MS) })
+  const { backend, program } = bench
+  const calls = Array.from({ length: 28 }, () => backend.pushCode(countedCode(60)))
+  try {
+    const runningNow = () => calls.filter(call => backend.deltas(call.fcall_id).length > 0)
+    await backend.waitFor(() => runningNow().length === 8, 20_000)
+    await backend.waitFor(() => calls.every(call => backend.deliveries(call.fcall_id) > 0), 5_000)
+    const running = runningNow()
+    const from = performance.now()
+    program.child.kill('SIGTERM')
+    await drained(bench)
+    expect(performance.now() - from).toBeLessThan(DRAIN_MS + 1_000)
+    for (const call of calls)
+      expectEnding(findingsOf(backend, call), [running.includes(call) ? 'cutOff' : 'neverStarted'])
+  } finally {
+    tally.count(
+      1,
+      calls.map(call => findingsOf(backend, call)),
+    )
+    await bench.close()
+  }
 })

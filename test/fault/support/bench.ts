@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import { openTools, readSetup, type Toolset } from '../../../src/commands/setup.js'
+import type { AcceptedCredentials } from '../../../src/dev/credential-check.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../../src/dev/embedded-backend.js'
 import { Worker } from '../../../src/worker.js'
 import { captureLog } from '../../backend/support/fixtures.js'
@@ -19,38 +20,39 @@ export interface Bench extends Stage {
 
 export interface BenchOptions {
   readonly slots?: number
-  readonly drainMs?: number
-  /** Waits until the worker is subscribed and registered; default true. */
-  readonly connected?: boolean
+  /** What the backend lets in; default an API key. */
+  readonly accepted?: AcceptedCredentials
+  /** Variables in the place of those that are made up. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** One sandbox for all workers of a test file, since its start takes longer than all else. */
 export async function openSharedTools(slots: number): Promise<Toolset> {
-  return await openTools(setupFor('http://127.0.0.1:9/', 'fx-none', slots), pino({ level: 'silent' }))
+  return await openTools(setupFor('http://127.0.0.1:9/', slots), pino({ level: 'silent' }))
 }
 
-function setupFor(url: string, apiKey: string, slots: number) {
+function setupFor(url: string, slots: number, env: Readonly<Record<string, string>> = { FLEXUS_API_KEY: 'fx-none' }) {
   return readSetup(
     {
       FLEXUS_API_BASEURL: url,
-      FLEXUS_API_KEY: apiKey,
       SANDBOX_PYTHON: PYTHON,
       SANDBOX_PRELOAD: 'none',
       MAX_CONCURRENT_CALLS: String(slots),
       DRAIN_MS: '5000',
+      ...env,
     },
     { backend: true },
   )
 }
 
 export async function startBench(tools: Toolset, options: BenchOptions = {}): Promise<Bench> {
-  const backend = await startEmbeddedBackend()
+  const backend = await startEmbeddedBackend(options.accepted === undefined ? {} : { accepted: options.accepted })
   const proxy = await startProxy(backend.port)
   const logged = captureLog()
-  const { config } = setupFor(proxy.url, backend.apiKey, options.slots ?? 4)
+  const { config } = setupFor(proxy.url, options.slots ?? 4, options.env ?? { FLEXUS_API_KEY: backend.apiKey })
   if (config.backend === null) throw new Error('the configuration has no backend')
   const worker = new Worker({
-    config: { ...config, drainMs: options.drainMs ?? config.drainMs },
+    config,
     backend: config.backend,
     tools: [tools.python],
     outcomes: tools.outcomes,
@@ -70,8 +72,6 @@ export async function startBench(tools: Toolset, options: BenchOptions = {}): Pr
       await backend.close()
     },
   }
-  if (options.connected !== false) {
-    await backend.waitFor(() => backend.subscribers > 0 && backend.registrations.length > 0, 20_000)
-  }
+  await backend.waitFor(() => backend.subscribers > 0 && backend.registrations.length > 0, 20_000)
   return bench
 }

@@ -34,7 +34,7 @@ export interface Stage {
 }
 
 /** Code whose runs can be counted: each prints 16 hex digits of its own, at once. */
-function countedCode(seconds: number): string {
+export function countedCode(seconds: number): string {
   return `import os, time\nprint(os.urandom(8).hex(), flush=True)\ntime.sleep(${seconds})\nprint("ended")`
 }
 
@@ -150,12 +150,13 @@ const ENDINGS = {
 export type Ending = keyof typeof ENDINGS
 
 /** The call ended in one of these ways. */
-function expectEnding(findings: Findings, endings: readonly Ending[]): void {
+export function expectEnding(findings: Findings, endings: readonly Ending[]): void {
   const { status, text, runs } = findings
   const fitting = endings.filter(name => {
     const ending = ENDINGS[name]
     return ending.status === status && ending.text.test(text) && ending.runs === runs
   })
+  expect(findings.contradictions).toEqual([])
   expect(fitting, `wanted ${endings.join(' or ')}, got ${JSON.stringify(findings)}`).toHaveLength(1)
 }
 
