@@ -1,14 +1,14 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { readdirSync } from 'node:fs'
 import { pino } from 'pino'
 import { afterEach, expect, it } from 'vitest'
 import { startEmbeddedBackend } from '../../src/dev/embedded-backend.js'
 import { openSandbox } from '../../src/sandbox/open.js'
 import { faults, statusOf } from '../e2e/support/answers.js'
 import { descendants, type ProcessFacts, survivors } from '../e2e/support/processes.js'
-import { endPrograms, leftFolders, type Program, startWorkerProcess } from '../e2e/support/worker-process.js'
+import { endPrograms, leftFolders, startWorkerProcess } from '../e2e/support/worker-process.js'
 import { sandboxConfig } from '../sandbox/support/config.js'
 import { readablePython } from '../sandbox/support/pythons.js'
+import { settled, useOf } from './support/use.js'
 
 /** A few hundred show a leak of one thing a call; what leaks less often, and memory, takes thousands. */
 const CALLS = Number(process.env['SOAK_CALLS'] || 300)
@@ -34,32 +34,6 @@ const scriptOf = (call: number) => SCRIPTS[call % SCRIPTS.length] ?? { code: '',
 
 afterEach(endPrograms)
 
-interface Use {
-  readonly rssBytes: number
-  readonly descriptors: number
-  readonly processes: number
-}
-
-function useOf(program: Program): Use {
-  const resident = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${program.pid}/status`, 'utf8'))?.[1]
-  return {
-    rssBytes: Number(resident) * 1024,
-    descriptors: readdirSync(`/proc/${program.pid}/fd`).length,
-    processes: descendants(program.pid).length,
-  }
-}
-
-/** The least of several looks: what is on its way at one moment is gone at the next. */
-async function settled<Name extends string>(look: () => Record<Name, number>): Promise<Record<Name, number>> {
-  const least = look()
-  for (let round = 0; round < 10; round++) {
-    await sleep(100)
-    const now = look()
-    for (const name in least) least[name] = Math.min(least[name], now[name])
-  }
-  return least
-}
-
 it(
   `a worker that has taken ${CALLS} calls uses what it used before, and leaves nothing`,
   async () => {
@@ -79,11 +53,11 @@ it(
         }
       }
       await take(0, WARM_UP)
-      const before = await settled(() => ({ ...useOf(program) }))
+      const before = await settled(() => useOf(program))
       const begun = performance.now()
       await take(WARM_UP, CALLS)
       const perSecond = Math.round(((CALLS - WARM_UP) * 1000) / (performance.now() - begun))
-      const after = await settled(() => ({ ...useOf(program) }))
+      const after = await settled(() => useOf(program))
       const figures = JSON.stringify({ calls: CALLS, perSecond, before, after })
       if (process.env['SOAK_CALLS']) process.stdout.write(`${figures}\n`)
       expect(after.rssBytes - before.rssBytes, figures).toBeLessThan(RSS_GROWTH_MOST_BYTES)

@@ -11,24 +11,32 @@ interface Wire {
 /** Something that goes wrong for about `ms`, or once; resolves when that is over. Several may be under way at a time. */
 export interface WireFault {
   readonly name: string
+  /**
+   * Whether it ends a subscription: so that the worker comes back within seconds, or so that it takes the end for a refusal and
+   * stays away for longer each time.
+   */
+  readonly ends: 'nothing' | 'subscription' | 'subscription, sent away'
   strike(wire: Wire, ms: number): Promise<void>
 }
 
-const close = (code: number): WireFault => ({
+const close = (code: number, ends: WireFault['ends'] = 'subscription'): WireFault => ({
   name: `close ${code}`,
+  ends,
   strike: async ({ backend }) => backend.dropConnections(code),
 })
 
 const post = (name: string, rule: Misbehaviour): WireFault => ({
   name,
+  ends: 'nothing',
   strike: async ({ backend }) => {
     backend.misbehave(rule, { operation: 'cloudtool_post_result', times: 2 })
   },
 })
 
-/** While it lasts; every request is then as it was. */
+/** Met by a worker that connects meanwhile. */
 const meanwhile = (name: string, rule: Misbehaviour): WireFault => ({
   name,
+  ends: 'nothing',
   async strike({ backend }, ms) {
     const clear = backend.misbehave(rule)
     await sleep(ms)
@@ -38,6 +46,7 @@ const meanwhile = (name: string, rule: Misbehaviour): WireFault => ({
 
 const wire = (name: string, begin: (proxy: WireProxy) => void, end: (proxy: WireProxy) => unknown): WireFault => ({
   name,
+  ends: 'nothing',
   async strike({ proxy }, ms) {
     begin(proxy)
     await sleep(ms)
@@ -47,6 +56,7 @@ const wire = (name: string, begin: (proxy: WireProxy) => void, end: (proxy: Wire
 
 const once = (name: string, begin: (proxy: WireProxy) => void): WireFault => ({
   name,
+  ends: 'subscription',
   strike: async ({ proxy }) => begin(proxy),
 })
 
@@ -54,20 +64,30 @@ const once = (name: string, begin: (proxy: WireProxy) => void): WireFault => ({
 export const WIRE_FAULTS: readonly WireFault[] = [
   close(1000),
   close(1001),
-  close(1011),
+  close(1011, 'subscription, sent away'),
   close(1012),
-  close(4403),
-  close(4429),
-  close(4500),
-  { name: 'websockets ended', strike: async ({ backend }) => backend.dropConnections() },
-  { name: 'subscriptions completed', strike: async ({ backend }) => backend.completeSubscriptions() },
-  { name: 'what is no message', strike: async ({ backend }) => backend.sendRaw('{"type":') },
+  close(4403, 'subscription, sent away'),
+  close(4429, 'subscription, sent away'),
+  close(4500, 'subscription, sent away'),
+  { name: 'websockets ended', ends: 'subscription', strike: async ({ backend }) => backend.dropConnections() },
+  {
+    name: 'subscriptions completed',
+    ends: 'subscription',
+    strike: async ({ backend }) => backend.completeSubscriptions(),
+  },
+  {
+    name: 'what is no message',
+    ends: 'subscription, sent away',
+    strike: async ({ backend }) => backend.sendRaw('{"type":'),
+  },
   {
     name: 'what is no call',
+    ends: 'nothing',
     strike: async ({ backend }) => backend.sendToSubscriptions('next', { data: { cloudtool_wait_for_call: {} } }),
   },
   {
     name: 'backend restarted',
+    ends: 'subscription',
     async strike({ backend }, ms) {
       await backend.stop()
       await sleep(ms)
