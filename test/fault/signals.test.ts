@@ -88,7 +88,7 @@ const tally = tallyOf('signals')
 afterAll(endPrograms)
 
 describe.concurrent('a worker that is told to stop and started again', () => {
-  it.each(cellsOf(FAULTS))('has answered once: %s', { timeout: 120_000 }, async (_title, { phase, fault }) => {
+  it.each(cellsOf(FAULTS))('has answered once: %s', { timeout: 300_000 }, async (_title, { phase, fault }) => {
     await atOnce(async () => {
       const bench = await startProgramBench({ MAX_CONCURRENT_CALLS: phase === 'waiting' ? '1' : '4' })
       const strike = async () => {

@@ -16,7 +16,7 @@ const SEED = Number(process.env['FAULT_SEED'] || randomInt(2 ** 31))
 const SLOTS = 8
 /** More than slots: what is posted in vain for a while must not keep the rest from running. */
 const UNANSWERED_MOST = 32
-const TIMEOUT_MS = 240_000 + CALLS * 100
+const TIMEOUT_MS = 240_000 + CALLS * 300
 const PAUSE_MOST_MS = 500
 /** The worker takes an end within 5 s for a refusal, and stays away for longer each time. */
 const STANDS_MS = 5_500

@@ -95,7 +95,7 @@ export async function startWorkerProcess(
   const registrations = backend.registrations.length
   await backend.waitFor(
     () => backend.subscribers > 0 && backend.registrations.length > registrations,
-    20_000,
+    40_000,
     () => `the worker did not connect:\n${program.stdout()}${program.stderr()}`,
   )
   return program

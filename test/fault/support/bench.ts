@@ -1,7 +1,11 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
 import { pino } from 'pino'
 import { openTools, readSetup, type Toolset } from '../../../src/commands/setup.js'
 import type { AcceptedCredentials } from '../../../src/dev/credential-check.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../../src/dev/embedded-backend.js'
+import { DiskJournal } from '../../../src/journal/disk-journal.js'
 import { Worker } from '../../../src/worker.js'
 import { captureLog } from '../../backend/support/fixtures.js'
 import { PYTHON } from '../../e2e/support/worker-process.js'
@@ -51,10 +55,12 @@ export async function startBench(tools: Toolset, options: BenchOptions = {}): Pr
   const logged = captureLog()
   const { config } = setupFor(proxy.url, options.slots ?? 4, options.env ?? { FLEXUS_API_KEY: backend.apiKey })
   if (config.backend === null) throw new Error('the configuration has no backend')
+  const stateDir = await mkdtemp(path.join(os.tmpdir(), 'fault-state-'))
   const worker = new Worker({
     config,
     backend: config.backend,
     tools: [tools.python],
+    journal: await DiskJournal.open({ stateDir, log: logged.log, onHealth: () => {} }),
     outcomes: tools.outcomes,
     log: logged.log,
   })
@@ -62,6 +68,7 @@ export async function startBench(tools: Toolset, options: BenchOptions = {}): Pr
     backend,
     proxy,
     worker,
+    stateDir,
     lines: logged.lines,
     hasLogged: (message, fcallId) => logged.lines.some(line => line['msg'] === message && line['fcall_id'] === fcallId),
     async close() {
@@ -70,6 +77,7 @@ export async function startBench(tools: Toolset, options: BenchOptions = {}): Pr
       await worker.stop('the test is over')
       await proxy.close()
       await backend.close()
+      await rm(stateDir, { recursive: true, force: true })
     },
   }
   await backend.waitFor(() => backend.subscribers > 0 && backend.registrations.length > 0, 20_000)

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
 import { expect } from 'vitest'
 import type { ToolCall } from '../../../src/backend/protocol.js'
 import type { EmbeddedBackend } from '../../../src/dev/embedded-backend.js'
@@ -10,7 +12,7 @@ const POST = 'cloudtool_post_result'
 export const PHASES = [
   /** Pushed while the fault lasts. */
   'before claim',
-  /** Claimed, no slot is free. */
+  /** Claimed, which is on disk; no slot is free. */
   'waiting',
   /** Has printed something and goes on. */
   'running',
@@ -29,6 +31,8 @@ export type Phase = (typeof PHASES)[number]
 /** A worker and its backend, seen from outside. */
 export interface Stage {
   readonly backend: EmbeddedBackend
+  /** Where the worker's STATE_DIR can be read from here. */
+  readonly stateDir: string
   /** Whether the worker has logged this about this call. */
   hasLogged(message: string, fcallId: string): boolean
 }
@@ -46,7 +50,7 @@ const LONG_ENOUGH_MS = 20_000
  */
 async function strikeIn(
   phase: Phase,
-  { backend, hasLogged }: Stage,
+  { backend, stateDir, hasLogged }: Stage,
   strike: () => Promise<void>,
   runSeconds: number,
 ): Promise<ToolCall> {
@@ -72,7 +76,8 @@ async function strikeIn(
     case 'waiting': {
       await pushRunning(1)
       const call = push(0)
-      await until('delivered', () => backend.deliveries(call.fcall_id) > 0)
+      // Before that a worker that dies has never known it, and the next one runs it.
+      await until('claimed', () => isOnDisk(stateDir, call.fcall_id))
       await strike()
       return call
     }
@@ -111,6 +116,18 @@ async function strikeIn(
       return call
     }
   }
+}
+
+/** Whether the journal has a record of the call. */
+function isOnDisk(stateDir: string, fcallId: string): boolean {
+  const folder = path.join(stateDir, 'calls')
+  return readdirSync(folder).some(name => {
+    try {
+      return readFileSync(path.join(folder, name), 'utf8').includes(fcallId)
+    } catch {
+      return false // gone meanwhile
+    }
+  })
 }
 
 /** What the backend has seen of a call. */

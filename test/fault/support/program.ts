@@ -3,20 +3,21 @@ import os from 'node:os'
 import path from 'node:path'
 import pLimit from 'p-limit'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../../src/dev/embedded-backend.js'
-import { type Program, startWorkerProcess } from '../../e2e/support/worker-process.js'
+import { type Program, startProgram, startWorkerProcess } from '../../e2e/support/worker-process.js'
 import type { Stage } from './cell.js'
 import type { SmallDisk } from './small-disk.js'
 
 /** How many workers may be started at the same time: each start keeps a core busy for a second. */
-export const atOnce = pLimit(3)
+export const atOnce = pLimit(2)
 
 /** A backend and the built program, which can be ended and started again on the same STATE_DIR. */
 export interface ProgramBench extends Stage {
   readonly backend: EmbeddedBackend
-  readonly stateDir: string
   /** The one that runs now, or ran last. */
   readonly program: Program
-  /** Another one on the same STATE_DIR, subscribed and registered. */
+  /** Another one on the same STATE_DIR, which may be just starting; for the caller to end. */
+  startUnconnected(): Promise<Program>
+  /** Another one on the same STATE_DIR, subscribed and registered; now it is the one that runs. */
   restart(): Promise<void>
   close(): Promise<void>
 }
@@ -28,12 +29,13 @@ export async function startProgramBench(
 ): Promise<ProgramBench> {
   const backend = await startEmbeddedBackend()
   const stateDir = disk?.path ?? (await mkdtemp(path.join(os.tmpdir(), 'fault-state-')))
-  const start = () =>
-    startWorkerProcess(backend, { STATE_DIR: stateDir, DRAIN_MS: '4000', ...env }, disk === null ? [] : disk.inside)
+  const own = { STATE_DIR: stateDir, DRAIN_MS: '4000', ...env }
+  const under = disk === null ? [] : disk.inside
+  const start = () => startWorkerProcess(backend, own, under)
   let program = await start()
   return {
     backend,
-    stateDir,
+    stateDir: disk?.pathFromHere ?? stateDir,
     get program() {
       return program
     },
@@ -42,6 +44,10 @@ export async function startProgramBench(
         .stdout()
         .split('\n')
         .some(line => line.includes(JSON.stringify(message)) && line.includes(fcallId)),
+    startUnconnected() {
+      const reach = { FLEXUS_API_BASEURL: backend.url, FLEXUS_API_KEY: backend.apiKey }
+      return startProgram(['start'], { ...reach, ...own }, 'ignore', under)
+    },
     async restart() {
       program = await start()
     },

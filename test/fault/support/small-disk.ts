@@ -8,6 +8,8 @@ import path from 'node:path'
 export interface SmallDisk {
   /** Its folder; elsewhere that is an empty folder. */
   readonly path: string
+  /** The same folder as this process can reach it. */
+  readonly pathFromHere: string
   /** The command that runs another one where the disk can be seen. */
   readonly inside: readonly string[]
   /** Until not a byte fits any more. */
@@ -55,6 +57,7 @@ export async function makeSmallDisk(): Promise<SmallDisk> {
 
   return {
     path: folder,
+    pathFromHere: `/proc/${holder.pid}/root${folder}`,
     inside,
     fill: () => sh('dd if=/dev/zero of="$0/filler" bs=4k 2>&1 | grep -q "No space left"'),
     free: () => sh('rm -f "$0/filler"'),
