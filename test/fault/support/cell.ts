@@ -74,7 +74,7 @@ async function strikeIn(
       return call
     }
     case 'waiting': {
-      await pushRunning(1)
+      await pushRunning(Math.max(2, runSeconds))
       const call = push(0)
       // Before that a worker that dies has never known it, and the next one runs it.
       await until('claimed', () => isOnDisk(stateDir, call.fcall_id))

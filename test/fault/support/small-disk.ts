@@ -61,7 +61,9 @@ export async function makeSmallDisk(): Promise<SmallDisk> {
     inside,
     fill: () => sh('dd if=/dev/zero of="$0/filler" bs=4k 2>&1 | grep -q "No space left"'),
     free: () => sh('rm -f "$0/filler"'),
-    setReadOnly: readOnly => sh(`mount -o remount,bind,${readOnly ? 'ro' : 'rw'} "$0"`),
+    // Another mount of the same over it: the one below can not be made read-only while a file on it is open for writing.
+    setReadOnly: readOnly =>
+      sh(readOnly ? 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"' : 'umount --lazy "$0"'),
     async close() {
       holder.stdin.end()
       await ended
