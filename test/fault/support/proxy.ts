@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const LOOPBACK = '127.0.0.1'
 
 /** up: from the worker to the backend. down: from the backend to the worker. */
-export type Direction = 'up' | 'down'
+type Direction = 'up' | 'down'
 
 export interface WireProxy {
   readonly port: number

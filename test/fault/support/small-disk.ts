@@ -26,10 +26,10 @@ export async function makeSmallDisk(): Promise<SmallDisk> {
   const isRoot = process.getuid?.() === 0
   const asRoot = isRoot ? [] : ['--user', '--map-root-user']
   const script = 'mount -t tmpfs -o size=256k,mode=700 fault-disk "$0" && echo mounted && exec cat'
+  const apart = ['unshare', ...asRoot, '--mount', '--propagation', 'private']
   // Ends with its standard input, and so with this process, however that ends.
-  const holder = spawn('unshare', [...asRoot, '--mount', '--propagation', 'private', 'sh', '-c', script, folder], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
+  const [command = '', ...args] = [...apart, 'sh', '-c', script, folder]
+  const holder = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'] })
   let said = ''
   holder.stdout.on('data', (text: Buffer) => {
     said += String(text)
