@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/{unit,backend,sandbox,e2e,fault,escape,soak}/**/*.test.ts'],
+    globalSetup: 'test/fault/support/summary.ts',
     pool: 'forks',
     testTimeout: 30_000,
     hookTimeout: 60_000,

@@ -74,7 +74,8 @@ async function strikeIn(
       return call
     }
     case 'waiting': {
-      await pushRunning(Math.max(2, runSeconds))
+      // Both at once: a worker whose only slot is taken for a while takes no more calls.
+      push(Math.max(2, runSeconds))
       const call = push(0)
       // Before that a worker that dies has never known it, and the next one runs it.
       await until('claimed', () => isOnDisk(stateDir, call.fcall_id))

@@ -1,5 +1,7 @@
+import { appendFileSync } from 'node:fs'
 import { afterAll } from 'vitest'
 import { type Findings, PHASES, type Phase } from './cell.js'
+import { COUNTS_FILE } from './summary.js'
 
 /** With FAULT_GRID=full every phase meets every fault; else each of both is met once. */
 export const FULL = process.env['FAULT_GRID'] === 'full'
@@ -38,6 +40,8 @@ export function tallyOf(family: string): Tally {
     process.stdout.write(
       `faults: ${family} (${grid}): ${cells} cells, ${faults} faults, ${calls} calls, lost = ${lost}, doubled = ${doubled}\n`,
     )
+    const file = process.env[COUNTS_FILE]
+    if (file !== undefined) appendFileSync(file, `${JSON.stringify(counts)}\n`)
   })
   return {
     count(faults, calls) {
