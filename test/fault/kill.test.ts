@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
+import type { ToolCall } from '../../src/backend/protocol.js'
 import { endPrograms, type Program } from '../e2e/support/worker-process.js'
-import { countedCode, type Ending, expectEnding, findingsOf, type Phase, runCell } from './support/cell.js'
+import { countedCode, type Ending, expectEnding, findingsOf, type Phase, runCell, stateOnDisk } from './support/cell.js'
 import { atOnce, type ProgramBench, startProgramBench } from './support/program.js'
 import { cellsOf, tallyOf } from './support/tally.js'
 
@@ -71,8 +72,8 @@ describe.concurrent('a worker that is killed with SIGKILL and started again', ()
       const { backend } = bench
       const calls = [true, false].map(approved => ({ approved, call: backend.pushCode(countedCode(0)) }))
       try {
-        await backend.waitFor(() => backend.confirmations.length === 2, 10_000)
-        await sleep(300) // until it is on disk that they are asked
+        const isAsked = ({ fcall_id }: ToolCall) => stateOnDisk(bench.stateDir, fcall_id) === 'asked'
+        await backend.waitFor(() => calls.every(({ call }) => isAsked(call)), 20_000)
         await kill(bench.program)
         await bench.restart()
         await sleep(500)

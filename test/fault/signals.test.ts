@@ -46,7 +46,12 @@ const FAULTS: readonly SignalFault[] = [
       bench.program.child.kill('SIGTERM')
       await sleep(200)
       bench.program.child.kill('SIGTERM')
-      await drained(bench)
+      // One that had nothing more to do may be leaving already, and Node has taken its handlers away by then.
+      const exit = await bench.program.exited
+      expect([
+        { code: 0, signal: null },
+        { code: null, signal: 'SIGTERM' },
+      ]).toContainEqual(exit)
     },
   },
   {

@@ -78,7 +78,7 @@ async function strikeIn(
       push(Math.max(2, runSeconds))
       const call = push(0)
       // Before that a worker that dies has never known it, and the next one runs it.
-      await until('claimed', () => isOnDisk(stateDir, call.fcall_id))
+      await until('claimed', () => stateOnDisk(stateDir, call.fcall_id) !== null)
       await strike()
       return call
     }
@@ -119,16 +119,18 @@ async function strikeIn(
   }
 }
 
-/** Whether the journal has a record of the call. */
-function isOnDisk(stateDir: string, fcallId: string): boolean {
+/** The state in which the journal has the call on disk; null: in none. */
+export function stateOnDisk(stateDir: string, fcallId: string): string | null {
   const folder = path.join(stateDir, 'calls')
-  return readdirSync(folder).some(name => {
+  for (const name of readdirSync(folder)) {
     try {
-      return readFileSync(path.join(folder, name), 'utf8').includes(fcallId)
+      const text = readFileSync(path.join(folder, name), 'utf8')
+      if (text.includes(fcallId)) return /"state":"(\w+)"/.exec(text)?.[1] ?? null
     } catch {
-      return false // gone meanwhile
+      // gone meanwhile
     }
-  })
+  }
+  return null
 }
 
 /** What the backend has seen of a call. */
