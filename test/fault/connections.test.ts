@@ -4,7 +4,8 @@ import type { Toolset } from '../../src/commands/setup.js'
 import { type Bench, openSharedTools, startBench } from './support/bench.js'
 import { FULL } from './support/tally.js'
 
-const OBSERVED_MS = 20_000
+/** Most modes begin with a few quick attempts, each of which may take a websocket and a connection for the registration. */
+const OBSERVED_MS = 30_000
 const OUTAGE_MS = FULL ? 30_000 : 6_000
 const FIRST_CALL_WITHIN_MS = 5_000
 
@@ -80,10 +81,8 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await tools.pool.close()
-  const most = Math.max(...counted.values())
-  process.stdout.write(
-    `faults: connections: at most ${most} attempts in ${OBSERVED_MS / 1_000} s in each of ${counted.size} failure modes\n`,
-  )
+  const figures = [...counted].map(([mode, attempts]) => `${attempts} ${mode}`).join(', ')
+  process.stdout.write(`faults: connection attempts in ${OBSERVED_MS / 1_000} s: ${figures}\n`)
 })
 
 describe.concurrent('a worker that can not stay connected', () => {

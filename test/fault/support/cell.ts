@@ -122,7 +122,8 @@ async function strikeIn(
 /** The state in which the journal has the call on disk; null: in none. */
 export function stateOnDisk(stateDir: string, fcallId: string): string | null {
   const folder = path.join(stateDir, 'calls')
-  for (const name of readdirSync(folder)) {
+  // Not what is being written: that is nothing until it has its name.
+  for (const name of readdirSync(folder).filter(name => name.endsWith('.json'))) {
     try {
       const text = readFileSync(path.join(folder, name), 'utf8')
       if (text.includes(fcallId)) return /"state":"(\w+)"/.exec(text)?.[1] ?? null
