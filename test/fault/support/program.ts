@@ -32,7 +32,14 @@ export async function startProgramBench(
   const own = { STATE_DIR: stateDir, DRAIN_MS: '4000', ...env }
   const under = disk === null ? [] : disk.inside
   const start = () => startWorkerProcess(backend, own, under)
-  let program = await start()
+  const clear = async () => {
+    await backend.close()
+    if (disk === null) await rm(stateDir, { recursive: true, force: true })
+  }
+  let program = await start().catch(async (error: unknown) => {
+    await clear()
+    throw error
+  })
   return {
     backend,
     stateDir: disk?.pathFromHere ?? stateDir,
@@ -57,8 +64,7 @@ export async function startProgramBench(
       const timer = setTimeout(() => program.child.kill('SIGKILL'), 8_000)
       await program.exited
       clearTimeout(timer)
-      await backend.close()
-      if (disk === null) await rm(stateDir, { recursive: true, force: true })
+      await clear()
     },
   }
 }
