@@ -35,6 +35,11 @@ export class DiskHealth {
     this.#patience = { ...PATIENCE, ...options.patience }
   }
 
+  /** Since a write was refused, and until all is written. */
+  get isRefusing(): boolean {
+    return this.#refusingSince !== null
+  }
+
   wrote(): void {
     if (this.#refusingSince === null || this.#options.unsaved() > 0) return
     this.#refusingSince = null

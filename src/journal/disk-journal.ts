@@ -82,14 +82,14 @@ export class DiskJournal implements Journal {
       const identity = { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human }
       this.#change(key, { version: 1, key, state: 'claimed', claimedAt: at, since: at, call: identity, answer: null })
       // Where it gets its slot at once, as most do, one write says both.
-      setImmediate(() => void this.#flush(key))
+      setImmediate(() => void this.#persist(key))
     }
     return claim
   }
 
   async started(key: string): Promise<void> {
     this.#enter(key, 'started', null)
-    await this.#flush(key)
+    await this.#persist(key)
   }
 
   asking(key: string): void {
@@ -100,7 +100,7 @@ export class DiskJournal implements Journal {
   asked(key: string): void {
     this.#memory.asked(key)
     this.#enter(key, 'asked', null)
-    void this.#flush(key)
+    void this.#persist(key)
     this.#forgetOldAsked()
   }
 
@@ -112,7 +112,7 @@ export class DiskJournal implements Journal {
   async settled(key: string, answer: StoredAnswer): Promise<void> {
     await this.#memory.settled(key, answer)
     this.#enter(key, 'settled', answer)
-    await this.#flush(key)
+    await this.#persist(key)
   }
 
   delivered(key: string): void {
@@ -166,7 +166,8 @@ export class DiskJournal implements Journal {
   }
 
   async close(): Promise<boolean> {
-    await Promise.all([...this.#entries.keys()].map(key => this.#flush(key)))
+    const flushed = Promise.all([...this.#entries.keys()].map(key => this.#flush(key))).then(() => {})
+    await withinTime(flushed).catch(() => {}) // what is not written by then is counted below
     this.#health.close()
     return this.#unsaved().length === 0
   }
@@ -210,6 +211,11 @@ export class DiskJournal implements Journal {
     const entry = this.#entries.get(key)
     if (entry !== undefined) entry.record = record
     else this.#entries.set(key, { record, saved: null, flushing: Promise.resolve(true) })
+  }
+
+  /** As #flush, but while the disk refuses nobody waits for it: it is tried again for all calls together. */
+  async #persist(key: string): Promise<void> {
+    if (!this.#health.isRefusing) await this.#flush(key)
   }
 
   /** Brings the disk to what the record is now, or is by its turn. Resolves with whether it is there. */
