@@ -26,6 +26,7 @@ export class DiskHealth {
   readonly #options: DiskHealthOptions
   readonly #patience: DiskPatience
   #refusingSince: number | null = null
+  #reason = ''
   #told = false
   #timer: NodeJS.Timeout | null = null
   #closed = false
@@ -52,21 +53,26 @@ export class DiskHealth {
 
   refused(error: unknown): void {
     if (this.#closed) return
-    const { unsavedMost, refusingMostMs } = this.#patience
-    const reason = (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.message : String(error))
+    this.#reason = (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.message : String(error))
     if (this.#refusingSince === null) {
       this.#refusingSince = performance.now()
+      const { unsavedMost, refusingMostMs } = this.#patience
       this.#options.log.error(
-        { reason, unsavedMost, refusingMostMs },
+        { reason: this.#reason, unsavedMost, refusingMostMs },
         'the journal can not be written: calls are kept in memory only, and kill -9 would lose them',
       )
     }
     this.#tryLater()
-    const isTooLong = performance.now() - this.#refusingSince > refusingMostMs
-    if (!this.#told && (isTooLong || this.#options.unsaved() > unsavedMost)) {
-      this.#told = true
-      this.#options.onHealth(`can not be written: ${reason}`)
-    }
+    this.judge()
+  }
+
+  /** Whether it has been too much or too long by now. */
+  judge(): void {
+    if (this.#refusingSince === null || this.#told) return
+    const isTooLong = performance.now() - this.#refusingSince > this.#patience.refusingMostMs
+    if (!isTooLong && this.#options.unsaved() <= this.#patience.unsavedMost) return
+    this.#told = true
+    this.#options.onHealth(`can not be written: ${this.#reason}`)
   }
 
   #tryLater(): void {

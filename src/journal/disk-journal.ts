@@ -215,7 +215,8 @@ export class DiskJournal implements Journal {
 
   /** As #flush, but while the disk refuses nobody waits for it: it is tried again for all calls together. */
   async #persist(key: string): Promise<void> {
-    if (!this.#health.isRefusing) await this.#flush(key)
+    if (this.#health.isRefusing) this.#health.judge()
+    else await this.#flush(key)
   }
 
   /** Brings the disk to what the record is now, or is by its turn. Resolves with whether it is there. */
