@@ -202,9 +202,10 @@ export class Worker {
     if (!(await this.#calls.allDoneWithin(Math.max(0, left() - reserveMs)))) {
       this.interruptAll('the worker is being stopped')
     }
-    const done = await this.#calls.allDoneWithin(left())
+    await this.#calls.allDoneWithin(left())
     this.#stopPosting.abort()
-    await this.#calls.allDoneWithin(LAST_WAIT_MS)
+    // Posts that are ended now leave their answers in the journal, and are as well kept there.
+    const done = await this.#calls.allDoneWithin(LAST_WAIT_MS)
     await this.#api.close()
     const written = await this.#options.journal.close()
     this.#setState('stopped', reason)

@@ -1,3 +1,5 @@
+import { rm } from 'node:fs/promises'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { ToolCall } from '../../src/backend/protocol.js'
@@ -94,14 +96,21 @@ describe('SIGTERM', () => {
     expect(await survivors(below, 2_000)).toEqual([])
   })
 
-  it('exits 1 when an answer could not be delivered within the drain', async () => {
+  it('exits 0 when an answer that could not be delivered is in the journal, and 1 when it is nowhere', async () => {
     const backend = await startBackend()
     const worker = await startWorkerProcess(backend, { DRAIN_MS: '2000' })
     backend.misbehave({ kind: 'http_status', status: 503 }, { operation: 'cloudtool_post_result' })
     const call = backend.pushCode('print("done")')
     await begun(backend, [call])
     worker.child.kill('SIGTERM')
-    expect(await worker.exited).toEqual({ code: 1, signal: null })
+    expect(await worker.exited).toEqual({ code: 0, signal: null })
+
+    const other = await startWorkerProcess(backend, { DRAIN_MS: '2000' })
+    await rm(path.join(other.tmp, 'state', 'calls'), { recursive: true })
+    const lost = backend.pushCode('print("done")')
+    await begun(backend, [lost])
+    other.child.kill('SIGTERM')
+    expect(await other.exited).toEqual({ code: 1, signal: null })
   })
 
   it('while the sandbox is still starting it ends as cleanly, and never asks for calls', async () => {
