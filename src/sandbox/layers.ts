@@ -77,7 +77,7 @@ function layersInForce(tier: TierName, up: Up, refusal?: Refusal): Layer[] {
     tier === 'landlock' && up.uid_base === null
       ? { name: 'rlimits', inForce: true, why: 'processes and threads by the watch alone: the uid is shared' }
       : { name: 'rlimits', inForce: true },
-    { name: 'watch', inForce: true, why: 'memory is looked at every 20 ms; there is no cgroup' },
+    { name: 'watch', inForce: true, why: 'memory is looked at every 20 ms while code runs; there is no cgroup' },
     up.uid_base === null
       ? {
           name: 'uid',

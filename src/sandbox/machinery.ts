@@ -163,6 +163,10 @@ export class Machinery {
         zygote.end('closing')
         return
       }
+      if (zygote.notRenewed !== null) {
+        const reason = zygote.notRenewed
+        this.#options.log.warn({ kind, reason }, 'zygote shares hash seed and address layout with the one before it')
+      }
       if (kind === 'data') this.#preloaded = zygote.preloaded
       this.#zygotes.set(kind, zygote)
     } finally {
@@ -214,7 +218,7 @@ export class Machinery {
       case 'no_warden':
         this.#lose(event.sandbox, 'there was no process to supervise the code', event.message)
         return
-      case 'zygote_exit': // its own channel has told, or will
+      case 'zygote_exit': // its own channel tells, or who waits for it to connect
       case 'up':
       case 'failed':
     }

@@ -42,6 +42,8 @@ export const ZygoteEvent = z.discriminatedUnion('event', [
     installed: z.record(z.string(), z.string()),
     missing: z.record(z.string(), z.string()),
     import_ms: z.number(),
+    /** Why it is a fork of the template and not, as was asked for, a program of its own. */
+    not_renewed: z.string().nullish(),
   }),
   /** The module started a thread when it was imported: a process that forks must have no other. */
   z.object({ event: z.literal('unfit'), module: z.string() }),

@@ -58,6 +58,8 @@ export class Template {
   readonly up: Up
   readonly channel: Channel
   readonly listener: Listener
+  /** Told by a zygote's id when that process has ended, for one that ends before it has connected. */
+  readonly onZygoteExit = new Map<number, () => void>()
   readonly #parts: Parts
 
   private constructor(parts: Parts, up: Up) {
@@ -82,7 +84,9 @@ export class Template {
   listen(onEvent: (event: TemplateEvent) => void, onEnd: () => void): void {
     this.channel.listen(frame => {
       const event = TemplateEvent.safeParse(parseJson(frame.payload))
-      if (event.success) onEvent(event.data)
+      if (!event.success) return
+      if (event.data.event === 'zygote_exit') this.onZygoteExit.get(event.data.zygote)?.()
+      onEvent(event.data)
     }, onEnd)
   }
 

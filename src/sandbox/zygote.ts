@@ -4,6 +4,8 @@ import { type GuestExit, ZygoteEvent } from './messages.js'
 import type { Template } from './template.js'
 
 const IMPORT_TIMEOUT_MS = 60_000
+/** A connection that was made before the end may be seen after it. */
+const CONNECT_BEHIND_MS = 250
 /** A zygote only waits and forks: one that is silent for so long hangs. */
 const PING_EVERY_MS = 2_000
 const PONG_WITHIN_MS = 1_000
@@ -26,6 +28,8 @@ export interface ZygoteHandlers {
 
 /** One zygote process, from its start to its end. python/core/zygote.py is what runs in it. */
 export class Zygote {
+  /** Why it is no program of its own although that was asked for; null where it is, or was not. */
+  notRenewed: string | null = null
   readonly id: number
   readonly preloaded: Preloaded
   /** Guests that were ordered from it. */
@@ -104,7 +108,9 @@ export class Zygote {
         continue
       }
       const preloaded = { ...result.preloaded, missing: { ...result.preloaded.missing, ...unfit } }
-      return new Zygote(id, template, result.channel, preloaded, handlers)
+      const zygote = new Zygote(id, template, result.channel, preloaded, handlers)
+      zygote.notRenewed = result.notRenewed
+      return zygote
     }
   }
 
@@ -160,7 +166,9 @@ export class Zygote {
   }
 }
 
-type Launched = { readonly channel: Channel; readonly preloaded: Preloaded } | { readonly unfit: string }
+type Launched =
+  | { readonly channel: Channel; readonly preloaded: Preloaded; readonly notRenewed: string | null }
+  | { readonly unfit: string }
 
 function launch(
   template: Template,
@@ -171,8 +179,11 @@ function launch(
 ): Promise<Launched> {
   return new Promise((resolve, reject) => {
     const onGone = () => fail('the template has ended')
+    let connected = false
     const settled = () => {
       clearTimeout(timer)
+      template.onZygoteExit.delete(id)
+      template.listener.forget(token)
       templateGone.removeEventListener('abort', onGone)
     }
     const fail = (reason: string) => {
@@ -185,14 +196,15 @@ function launch(
       fail('the zygote did not finish its imports in 60 s')
     }, IMPORT_TIMEOUT_MS)
     const token = template.listener.expect(channel => {
+      connected = true
       channel.listen(
         frame => {
           const event = ZygoteEvent.safeParse(parseJson(frame.payload))
           if (!event.success) return
           if (event.data.event === 'ready') {
             settled()
-            const { installed, missing, import_ms: importMs } = event.data
-            resolve({ channel, preloaded: { installed, missing, importMs } })
+            const { installed, missing, import_ms: importMs, not_renewed: notRenewed = null } = event.data
+            resolve({ channel, preloaded: { installed, missing, importMs }, notRenewed })
           } else if (event.data.event === 'unfit') {
             settled()
             resolve({ unfit: event.data.module })
@@ -201,6 +213,10 @@ function launch(
         () => fail('the zygote ended before it was ready'),
       )
     })
+    // Of one that has connected the channel tells, perhaps with a last word; and the connection may be a moment behind.
+    template.onZygoteExit.set(id, () =>
+      setTimeout(() => connected || fail('the zygote ended before it had connected'), CONNECT_BEHIND_MS),
+    )
     if (templateGone.aborted) onGone()
     templateGone.addEventListener('abort', onGone, { once: true })
     template.channel.sendJson({ op: 'zygote', zygote: id, token, preload, renew })

@@ -40,13 +40,14 @@ describe.each<[TierName, number]>([
 
   it('is stopped before one and a half times the limit', async () => {
     const touched: number[] = []
-    while (touched.length < TRIES && !touched.some(one => one < 1.5 * LIMIT_MIB)) {
+    // Two of three: a machine that gives the watch no time is no fault of the watch.
+    while (touched.length < TRIES && touched.filter(one => one < 1.5 * LIMIT_MIB).length < 2) {
       const attack = { name: '', code: touch(forks), ends: { status: 'out_of_memory', limit: 'memory' } } as const
       const { report, complaints } = (await ground?.attempt(attack)) ?? {}
       expect(complaints).toEqual([])
       touched.push(touchedMiB(report?.stdout.text ?? ''))
     }
-    expect(Math.min(...touched)).toBeLessThan(1.5 * LIMIT_MIB)
+    expect(touched.toSorted((a, b) => a - b)[1]).toBeLessThan(1.5 * LIMIT_MIB)
     expect(Math.min(...touched)).toBeGreaterThan(0.5 * LIMIT_MIB)
   })
 })

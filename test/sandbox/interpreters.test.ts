@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { SandboxUnavailable } from '../../src/sandbox/open.js'
 import { language } from './support/language.js'
@@ -51,6 +51,19 @@ describe.each(pythons())('a venv of CPython $version below a home that nobody el
     const report = await runOnce('namespaces', join(venv, 'bin', 'python'))
     expect(report.stderr.text).toBe('')
     expect(report.stdout.text).toBe(`${venv}\n`)
+  })
+
+  it('is served from below the folder that sandboxes have a link for, and leaves nothing on the machine', async () => {
+    const place = mkdtempSync('/var/tmp/venv-')
+    try {
+      chmodSync(place, 0o755)
+      execFileSync(python.path, ['-m', 'venv', '--without-pip', place])
+      const report = await runOnce('namespaces', join(place, 'bin', 'python'))
+      expect(report.stdout.text).toBe(`${place}\n`)
+      expect(existsSync(join('/tmp', basename(place)))).toBe(false)
+    } finally {
+      rmSync(place, { recursive: true, force: true })
+    }
   })
 
   it(`is ${ROOT ? 'refused with the remedy' : 'served'} in the landlock tier`, async () => {

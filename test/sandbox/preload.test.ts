@@ -50,7 +50,7 @@ describe.each(['namespaces', 'landlock'] as const)('preloads in the %s tier', ti
   it('are there when the code begins, and were imported before', async () => {
     const report = await room().run('import time, well_behaved, slow\nwell_behaved.loaded_at < time.monotonic() - 0.3')
     expect(report).toMatchObject({ status: 'completed', value: 'True' })
-    expect(report.usage.run_ms).toBeLessThan(300)
+    expect(report.usage.run_ms).toBeLessThan(1_500)
   })
 
   it('can still be imported when they were left out for their threads', async () => {
@@ -97,6 +97,14 @@ describe('numpy, pandas and matplotlib, as far as they are installed', () => {
   })
   const installed = (name: string) => name in room().pool.facts.installed
 
+  // First: what is parked at the start was forked as early as can be.
+  it('leave each run its whole memory, the first ones too', async () => {
+    for (let n = 0; n < 5; n++) {
+      const report = await room().run('# numpy\nx = b"x" * (480 << 20)')
+      expect({ status: report.status, limit: report.limit }).toEqual({ status: 'completed', limit: null })
+    }
+  })
+
   it('are installed or missing, never neither', () => {
     const { installed: there, missing } = room().pool.facts
     expect([...Object.keys(there), ...missing].sort()).toEqual(['matplotlib.pyplot', 'numpy', 'pandas'])
@@ -112,7 +120,7 @@ describe('numpy, pandas and matplotlib, as far as they are installed', () => {
     const code = installed('pandas') ? 'import pandas\nprint(pandas.DataFrame({"a": [1, 2]}).sum().a)' : 'print(3)'
     const report = await room().run(code)
     expect(report).toMatchObject({ status: 'completed', stdout: { text: '3\n' } })
-    expect(report.usage.run_ms).toBeLessThan(300)
+    expect(report.usage.run_ms).toBeLessThan(1_500)
   })
 
   it('draw into a file, and show() does not block', async () => {

@@ -116,11 +116,10 @@ with tempfile.TemporaryDirectory() as folder:
     plt.plot([1, 2])
     plt.savefig(os.path.join(folder, "a.png"))
     print("drawn", os.path.getsize(os.path.join(folder, "a.png")) > 1000)
-if importlib.util.find_spec("scipy"):
-    import scipy.fft, scipy.linalg, scipy.optimize
-    scipy.fft.fft(np.ones(4096), workers=2)
-    assert abs(scipy.optimize.brentq(lambda x: x * x - 2, 0, 2) ** 2 - 2) < 1e-6
-    assert scipy.linalg.svdvals(a)[0] > 1
+import scipy.fft, scipy.linalg, scipy.optimize
+scipy.fft.fft(np.ones(4096), workers=2)
+assert abs(scipy.optimize.brentq(lambda x: x * x - 2, 0, 2) ** 2 - 2) < 1e-6
+assert scipy.linalg.svdvals(a)[0] > 1
 `
 const NUMBERS_PRINT = "solved True\ngrouped {'a': 2, 'b': 4}\nread 4\ndrawn True\n"
 

@@ -202,6 +202,17 @@ print("five")`)
     expect(report.stderr.text).toBe('oops\n')
   })
 
+  it('ends well whatever the code has put among the modules', async () => {
+    const report = await run(`import sys
+class Lazy:
+    def __getattr__(self, name):
+        import wave
+        raise ImportError(name)
+for n in range(3): sys.modules[f"lazy{n}"] = Lazy()
+print("done")`)
+    expect(report).toMatchObject({ status: 'completed', stdout: { text: 'done\n' }, stderr: { text: '' } })
+  })
+
   it('takes the value and the end from the parent when a forked child runs off the end too', async () => {
     const report = await run('import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint("end")\n"value"')
     expect(report).toMatchObject({ status: 'completed', value: "'value'", stdout: { text: 'end\nend\n' } })

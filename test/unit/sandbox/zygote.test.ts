@@ -38,7 +38,8 @@ async function start(how: 'answers' | 'is silent') {
   const ends: string[] = []
   const commands: unknown[] = []
   const template = {
-    listener: { expect: (attach: (made: Channel) => void) => attach(channel) },
+    listener: { expect: (attach: (made: Channel) => void) => attach(channel), forget: () => {} },
+    onZygoteExit: new Map(),
     channel: { sendJson: (value: unknown) => commands.push(value) },
     lastWords: () => '',
   }

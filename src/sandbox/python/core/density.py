@@ -4,11 +4,18 @@ A child of a fork shares its parent's pages until one of the two writes to one, 
 count of references is in the object. So the price of a child is the number of pages on which the objects lie that it uses.
 """
 
-from . import linux
+import os
+import struct
+
+from . import linux, workspace
 
 _LARGE_FILE = 256 << 10
 HUGE = 2 << 20
-_PROTECTION = {b"r--p": 1, b"r-xp": 5}  # PROT_READ, PROT_EXEC
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_FULL = HUGE // _PAGE * 7 // 8
+_PROTECTION = {b"r--p": 1}  # PROT_READ
+if linux.ARCH == "x86_64":
+    _PROTECTION[b"r-xp"] = 5  # and PROT_EXEC; on aarch64 it would come back without its guarded jumps (BTI)
 _POOL = 1 << 14  # of the small-object allocator
 _HEADER = 48
 _SMALL_MOST = 512
@@ -52,15 +59,33 @@ def hand_down_files(maps):
         linux.touch_private(start, end - start, _PROTECTION[fields[1]])
 
 
-def huge_places(maps):
-    """Where in this process's own memory whole huge pages would fit: a fork copies one entry of a page table for each."""
-    places = []
+def collapse(proc):
+    """Puts this process's own memory into huge pages where these would be nearly full: a fork copies one entry of a page table
+    for each. Where there are no huge pages all stays as it is.
+
+    proc: descriptor of a /proc that shows this process.
+    """
+    for place in _huge_places(workspace.read_all(proc, "self/maps")):
+        if _pages_in(proc, place) >= _FULL:
+            linux.collapse(place, HUGE)
+
+
+def _huge_places(maps):
     for line in maps.splitlines():
         fields = line.split(None, 5)
         if fields[1] == b"rw-p" and (len(fields) < 6 or fields[5] == b"[heap]"):
             start, end = (int(part, 16) for part in fields[0].split(b"-"))
-            places += range(-(-start // HUGE) * HUGE, end - HUGE + 1, HUGE)
-    return places
+            yield from range(-(-start // HUGE) * HUGE, end - HUGE + 1, HUGE)
+
+
+def _pages_in(proc, place):
+    """How many of the pages of a huge place are there; what is sparse would grow."""
+    fd = os.open("self/pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+    try:
+        entries = os.pread(fd, HUGE // _PAGE * 8, place // _PAGE * 8)
+    finally:
+        os.close(fd)
+    return sum(entry >> 63 for (entry,) in struct.iter_unpack("=Q", entries))
 
 
 def _small(size):

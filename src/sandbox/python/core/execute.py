@@ -172,6 +172,8 @@ class Reporter:
         except OSError:
             return None
         step = error.__traceback__
+        if step is None:
+            return None
         while step.tb_next is not None:
             step = step.tb_next
         names_what_it_made = error.filename is not None and step.tb_frame.f_globals.get("__name__") != "shutil"
@@ -414,11 +416,12 @@ def _own_modules(places):
     """Modules of the run's own files. Only those imported since the fork are looked at: to touch one that the zygote
     imported is to copy its page."""
     found = {}
-    for name in reversed(sys.modules):
+    for name in reversed(list(sys.modules)):
         if name == _last_of_zygote:
             break
         other = sys.modules[name]
-        file = getattr(other, "__file__", None)
+        # What is in there may be anything, and do anything when it is asked.
+        file = other.__dict__.get("__file__") if type(other) is types.ModuleType else None
         if isinstance(file, str) and file.startswith(places.work + "/"):
             found[name] = other
     return found

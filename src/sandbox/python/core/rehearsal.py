@@ -49,7 +49,7 @@ def _one_run(world):
     pid = os.fork()
     if pid == 0:
         try:
-            _play_guest(parts)
+            _play_guest(world, parts)
         finally:
             os._exit(0)
     for fd in descriptors:
@@ -64,9 +64,9 @@ def _one_run(world):
         end.close()
 
 
-def _play_guest(parts):
+def _play_guest(world, parts):
     channel = frames.Channel(socket.socket(fileno=parts["control"]))
-    channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": os.getpid()})
+    channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": int(os.readlink("self", dir_fd=world.outer_proc))})
     channel.receive()
     os.write(parts["stdout"], b"1\n")
 

@@ -1,9 +1,11 @@
 """Starts a zygote as a program of its own, not as a fork of the template: with a hash seed and an address layout of its own.
 
-What it has of the template crosses the exec in open descriptors and, marshalled for the same interpreter, in a file without
-a name: the files of this package need not be in the root any more.
+What it has of the template crosses the exec in open descriptors and, marshalled for the same interpreter, in a pipe: the files
+of this package need not be in the root any more.
 """
 
+import errno
+import fcntl
 import marshal
 import os
 import signal
@@ -14,11 +16,12 @@ from . import linux, lockdown
 
 # sys.path[0] is the current folder here, which boot.py takes away as it does that of a script.
 _START = "import marshal, sys; _given = marshal.load(open(int(sys.argv[2]), 'rb')); exec(_given['boot'])"
+_F_SETPIPE_SZ = 1031
 _DESCRIPTORS = ("socket_dir", "outer_proc", "own_pid_ns")
 
 
 def start(world, command, links):
-    """In a fork of the template. Does not return; raises OSError."""
+    """In a fork of the template. Returns only where it can't be done, with the OSError; all is as before then."""
     state = {**vars(world), "filters": world.filters.programs, "modules": None}
     given = {
         "boot": world.program,
@@ -27,20 +30,34 @@ def start(world, command, links):
         "command": command,
         "links": links.fileno(),
     }
-    file = os.memfd_create("zygote", 0)  # inherited, and closed by the one who reads it
-    data = memoryview(marshal.dumps(given))
-    while data:
-        data = data[os.write(file, data) :]
-    os.lseek(file, 0, os.SEEK_SET)
-    _set_inheritable(world, links.fileno(), True)
-    linux.keep_capabilities_over_exec()
-    options = ("-s", "-B", "-X", "utf8", "-c", _START)
-    os.execve(sys.executable, [sys.executable, *options, sys.argv[0], str(file)], {})
+    data = marshal.dumps(given)
+    near, far = os.pipe()
+    try:
+        # It holds all of it at once, so that nobody has to feed it: a file would need a place, or a memfd, which may be refused.
+        fcntl.fcntl(far, _F_SETPIPE_SZ, len(data))
+        os.set_blocking(far, False)
+        if os.write(far, data) < len(data):
+            raise OSError(errno.ENOSPC, "the pipe takes too little")
+        os.close(far)
+        _set_inheritable(world, links.fileno(), True)
+        os.set_inheritable(near, True)
+        linux.keep_capabilities_over_exec()
+        options = ("-s", "-B", "-X", "utf8", "-c", _START)
+        os.execve(sys.executable, [sys.executable, *options, sys.argv[0], str(near)], {})
+    except OSError as error:
+        linux.raise_capabilities()  # not to be inherited any more
+        _set_inheritable(world, links.fileno(), False)
+        for fd in (near, far):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        return error
 
 
 def take_over(given, modules):
     """In the new program. Does not return."""
-    from . import template, zygote  # here, since the program that was forked needs nothing of them
+    from . import density, template, workspace, zygote  # here, since the program that was forked needs nothing of them
 
     world = template.World.__new__(template.World)
     vars(world).update(given["world"])
@@ -50,6 +67,7 @@ def take_over(given, modules):
     linux.raise_capabilities()  # and with that, not to be inherited any more
     if not world.own_pids:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    density.hand_down_files(workspace.read_all(world.outer_proc, "self/maps"))
     command, links = given["command"], socket.socket(fileno=given["links"])
     given.clear()
     zygote.main(world, command, links)

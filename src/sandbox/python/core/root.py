@@ -63,12 +63,13 @@ def build(root, trees):
             _bind(path, root + path, read_only)
     for place in (*WRITABLE, "/etc", "/dev", "/proc", "/run", "/var", STASH):
         _make_folder(root + place)
-    os.symlink("/tmp", root + "/var/tmp")
     for index, path in enumerate(trees):
         if covered(path):
             _bind(path, f"{root}{STASH}/{index}", read_only)
         # Before its tree is laid over it, the zygote imports from here.
         _bind(path, root + path, read_only)
+    if not os.path.lexists(root + "/var/tmp"):
+        os.symlink("/tmp", root + "/var/tmp")
     for name in (*_ETC, *_SSL):
         if os.path.exists(f"/etc/{name}"):
             _bind(os.path.realpath(f"/etc/{name}"), f"{root}/etc/{name}", read_only | linux.MOUNT_ATTR_NOEXEC)

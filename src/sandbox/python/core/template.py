@@ -290,7 +290,10 @@ class Template:
 
     def _settle(self):
         """Makes all ready for wardens, while the zygotes import."""
-        rehearsal.wardens(self._world)
+        try:
+            rehearsal.wardens(self._world)
+        except Exception:
+            errors.show()  # they only take longer then
         gc.collect()
         self._fillers = density.fill_holes()
         gc.freeze()
@@ -356,7 +359,7 @@ class Template:
             if command["renew"]:
                 from . import renewal  # here, since wardens need nothing of it
 
-                renewal.start(self._world, command, theirs)
+                command["not_renewed"] = str(renewal.start(self._world, command, theirs))
             from . import zygote  # as above
 
             zygote.main(self._world, command, theirs)

@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 
-from . import density, errors, frames, linux, rehearsal, workspace
+from . import density, errors, frames, linux, rehearsal
 
 # What most code uses of the standard library.
 _WARM = (
@@ -24,7 +24,6 @@ _WARM = (
 ).split()
 # Libraries that start threads when they are imported are asked for one: a process that forks must have no other.
 _ONE_THREAD = ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")
-IDLE_MS = 20  # of silence, after which a piece of memory is put in order
 _fork = os.fork  # what is found in os later tells of refusals, for the code of a guest
 _ENVIRONMENT = {
     "HOME": "/run",
@@ -144,12 +143,15 @@ class Zygote:
         sys.stderr.flush()
         self._fillers += density.fill_holes()
         gc.freeze()
+        # Before the first fork: a guest that was forked before would keep the pages of then for itself.
+        density.collapse(world.outer_proc)
         self._channel.send_json(
             {
                 "event": "ready",
                 "installed": installed,
                 "missing": missing,
                 "import_ms": round((time.monotonic() - started) * 1000),
+                "not_renewed": command.get("not_renewed"),
             }
         )
 
@@ -163,12 +165,8 @@ class Zygote:
         poll.register(self._channel.socket, select.POLLIN)
         poll.register(self._links, select.POLLIN)
         poll.register(wakeup[0], select.POLLIN)
-        places = density.huge_places(workspace.read_all(self._world.outer_proc, "self/maps"))
         while not self._done(poll):
-            events = poll.poll(IDLE_MS if places else None)
-            if not events and places:
-                linux.collapse(places.pop(), density.HUGE)
-            for fd, _ in events:
+            for fd, _ in poll.poll():
                 if fd == wakeup[0].fileno():
                     try:
                         wakeup[0].recv(4096)
