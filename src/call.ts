@@ -5,6 +5,7 @@ import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol.js'
 import type { Config } from './config.js'
 import type { Outcome } from './outcome.js'
+import type { HandledCall } from './telemetry/status.js'
 import { answer } from './tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool/tool.js'
 import { LEAST_WALL_MS, TOO_LATE } from './tool/wall-time.js'
@@ -29,6 +30,8 @@ export interface CallContext extends AnsweringContext {
     broken(reason: string, started: boolean): Outcome
   }
   readonly log: Logger
+  /** Told of each call that is over. Must not throw. */
+  onHandled?(call: HandledCall): void
   /** Milliseconds since the epoch: calls carry wall-clock time. */
   readonly wallClock?: () => number
 }
@@ -67,7 +70,9 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   // Courtesy ends before the truth is posted, and never holds it up for long.
   await delta.stream?.end()
   const concluded = await deliverReply(answering, reply, unasked(context), context, log)
-  logCall(log, call, reply, concluded, performance.now() - arrivedMs, delta.stream)
+  const totalMs = performance.now() - arrivedMs
+  logCall(log, call, reply, concluded, totalMs, delta.stream)
+  context.onHandled?.(handled(reply, concluded, totalMs, delta.stream, (context.wallClock ?? Date.now)()))
   return concluded === null || concluded.safe
 }
 
@@ -220,4 +225,32 @@ function logCall(
     },
     'call handled',
   )
+}
+
+/** The statuses at which it was we who ended the code, where the limit does not say more. */
+const ENDED_BY_US = new Set<string>(['timed_out', 'out_of_memory', 'limit_exceeded', 'cancelled'])
+
+function handled(
+  reply: Reply,
+  concluded: Concluded | null,
+  totalMs: number,
+  delta: DeltaStream | null,
+  at: number,
+): HandledCall {
+  const outcome = reply.kind === 'answer' ? reply.outcome : null
+  const ran = outcome?.provenance['started'] === true
+  return {
+    at,
+    status: outcome?.status ?? reply.kind,
+    killedFor:
+      outcome !== null && ran && ENDED_BY_US.has(outcome.status) ? (outcome.limit?.name ?? outcome.status) : null,
+    queueMs: outcome?.usage.queue_ms ?? 0,
+    startMs: ran ? (outcome?.usage.start_ms ?? null) : null,
+    runMs: outcome?.usage.run_ms ?? 0,
+    totalMs,
+    delivered: concluded?.delivery.delivered ?? null,
+    postAttempts: concluded?.delivery.attempts ?? 0,
+    deltaBytesDropped: delta?.stats.droppedBytes ?? 0,
+    dollars: outcome?.dollars ?? 0,
+  }
 }

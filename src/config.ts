@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { z } from 'zod'
 import { backendConfig } from './config/backend.js'
-import { choice, dollars, flag, httpUrl, matching, mebibytes, moduleNames, whole } from './config/fields.js'
+import { choice, dollars, flag, httpUrl, matching, mebibytes, moduleNames, port, whole } from './config/fields.js'
 import { relatedLimits } from './config/limits.js'
 import { misspeltVariables } from './config/misspelt.js'
 import { configError, type Environment, type Fault } from './config/report.js'
@@ -70,6 +70,8 @@ export interface Config {
   readonly drainMs: number
   readonly confirmBefore: 'never' | 'always'
   readonly exitOnForbidden: boolean
+  /** Where /livez, /readyz, /metrics and the page are; port null: nowhere, 0: any that is free. */
+  readonly health: { readonly host: string; readonly port: number | null }
   readonly prices: Prices
   /** Sentences to log once at start as warnings, such as an overcommit of memory with its arithmetic. */
   readonly warnings: readonly string[]
@@ -130,6 +132,11 @@ const schema = z.object({
   STDERR_KEPT_BYTES: whole(BYTES, 64, 8_388_608).default(10_000),
   CONFIRM_BEFORE: choice('never', 'always').default('never'),
   EXIT_ON_FORBIDDEN: flag().default(false),
+  HEALTH_HOST: matching(
+    /^[0-9A-Za-z.:_-]{1,253}$/,
+    'give an address to listen on, such as 127.0.0.1 or 0.0.0.0',
+  ).default('127.0.0.1'),
+  HEALTH_PORT: port().default(8470),
   PRICE_CPU_SECOND: dollars().default(0),
   PRICE_GIB_SECOND: dollars().default(0),
   PRICE_CALL: dollars().default(0),
@@ -190,6 +197,7 @@ export function loadConfig(env: Environment, host: HostFacts, needs: { readonly 
     drainMs: values.DRAIN_MS,
     confirmBefore: values.CONFIRM_BEFORE,
     exitOnForbidden: values.EXIT_ON_FORBIDDEN,
+    health: { host: values.HEALTH_HOST, port: values.HEALTH_PORT },
     prices: {
       cpuSecondDollars: values.PRICE_CPU_SECOND,
       gibSecondDollars: values.PRICE_GIB_SECOND,

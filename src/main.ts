@@ -8,6 +8,7 @@ import { start } from './commands/start.js'
 import { EXIT_UNAVAILABLE, unavailableLines } from './commands/unavailable.js'
 import { ConfigError } from './config/report.js'
 import { StateDirError } from './journal/state-dir.js'
+import { HealthPortUnavailable } from './telemetry/health-server.js'
 import { readVersion } from './version.js'
 
 const HELP = `python-execute-worker: runs model-written Python, each call in a sandbox of its own, for an AI backend.
@@ -26,7 +27,7 @@ Usage: python-execute-worker [COMMAND]
 Everything else is configured by environment variables: see .env.example.
 Exit codes of exec: that of the code; 124 timed out, 125 not run, 130 cancelled, 137 over a limit, 128+N killed by signal N,
 141 nobody reads the output.
-Other exit codes: 64 wrong use, 66 unreadable file, 69 no sandbox can be had, 70 internal error, 71 port of dev not to be had,
+Other exit codes: 64 wrong use, 66 unreadable file, 69 no sandbox can be had, 70 internal error, 71 a port not to be had,
 74 output not writable, 77 forbidden by the backend, 78 wrong configuration, or STATE_DIR in use by another worker.
 `
 
@@ -69,7 +70,8 @@ function explain(error: unknown): { text: string; code: number } {
   const unavailable = unavailableLines(error)
   if (unavailable !== null) return { text: unavailable.join('\n'), code: EXIT_UNAVAILABLE }
   if (error instanceof ScriptUnreadable) return { text: error.message, code: EXIT_NO_INPUT }
-  if (error instanceof PortUnavailable) return { text: error.message, code: EXIT_OS }
+  if (error instanceof PortUnavailable || error instanceof HealthPortUnavailable)
+    return { text: error.message, code: EXIT_OS }
   return { text: error instanceof Error ? (error.stack ?? error.message) : String(error), code: EXIT_SOFTWARE }
 }
 

@@ -1,19 +1,18 @@
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import { Admission } from './admission.js'
-import { createCredentials } from './backend/credentials.js'
 import { openDeltaStream } from './backend/delta.js'
-import { createBackendApi, type RegisteredTool } from './backend/http.js'
-import { deltaEndpoint, loggedId, wsEndpoint } from './backend/protocol.js'
-import { createRegistration } from './backend/registration.js'
-import { runSession } from './backend/session.js'
-import { createSupervisor, type SupervisorState } from './backend/supervisor.js'
+import type { RegisteredTool } from './backend/http.js'
+import { type BackendLink, connectBackend } from './backend/link.js'
+import { deltaEndpoint, loggedId } from './backend/protocol.js'
+import type { SupervisorState } from './backend/supervisor.js'
 import type { Sleep } from './backend/waiting.js'
 import { type CallContext, handleCall, rejectUnreadable } from './call.js'
 import type { BackendConfig, Config } from './config.js'
 import type { Journal } from './journal/journal.js'
 import { Recovery } from './recovery.js'
 import { RunningCalls } from './running-calls.js'
+import type { Telemetry, WorkerStatus } from './telemetry/status.js'
 import { assertStrict, withOrder } from './tool/strict-schema.js'
 import { Interruption, type Tool } from './tool/tool.js'
 
@@ -50,6 +49,7 @@ export interface WorkerOptions {
   readonly log: Logger
   /** The backend said 460: this client may never work. */
   onForbidden?(reason: string): void
+  readonly telemetry?: Telemetry
   /** How the heartbeat waits; default real time. */
   readonly sleep?: Sleep
 }
@@ -62,9 +62,7 @@ export class Worker {
   readonly #context: CallContext
   readonly #calls = new RunningCalls()
   readonly #stopPosting = new AbortController()
-  readonly #supervisor
-  readonly #registration
-  readonly #api
+  readonly #link: BackendLink
   readonly #recovery: Recovery
   readonly #offerAgain: NodeJS.Timeout
   #state: WorkerState = 'starting'
@@ -81,65 +79,39 @@ export class Worker {
     this.#log = log
     for (const tool of tools) assertStrict(tool)
     setMaxListeners(0, this.#stopPosting.signal) // one for each post at a time
-    const audience = {
-      fgroupId: config.fgroupId,
-      fuserId: config.shared ? null : config.fuserId,
-      shared: config.shared,
-    }
-    const credentials = createCredentials({ config: backend, serviceName: config.serviceName })
-    this.#api = createBackendApi({ config: backend, credentials, log })
+    const { telemetry } = options
     this.#admission = new Admission({
       slots: config.sandbox.slots,
       queueMax: config.queueMaxCalls,
-      onChange: () => this.#review(),
+      onChange: running => {
+        telemetry?.slotsChanged(running, config.sandbox.slots)
+        this.#review()
+      },
+    })
+    this.#link = connectBackend({
+      config,
+      backend,
+      tools: tools.map(registered),
+      log,
+      ...(options.sleep === undefined ? {} : { sleep: options.sleep }),
+      onCall: call => this.#take(call.fcall_id, cancel => handleCall(call, this.#context, cancel)),
+      onUnreadable: (call, reason) => this.#take(call.fcall_id, () => rejectUnreadable(call, reason, this.#context)),
+      onRegistration: problem => this.setImpaired('registration', problem),
+      onState: state => this.#backendState(state),
     })
     this.#context = {
       config,
       tools: new Map(tools.map(tool => [tool.name, tool])),
       journal: options.journal,
       admission: this.#admission,
-      api: this.#api,
+      api: this.#link.api,
       openDelta: call => openDeltaStream({ url: deltaEndpoint(backend), call, maxBytes: config.streamMaxBytes, log }),
       outcomes: options.outcomes,
       log,
       stopPosting: this.#stopPosting.signal,
-      onForbidden: reason => this.#supervisor.forbid(reason),
+      onForbidden: reason => this.#link.supervisor.forbid(reason),
+      ...(telemetry === undefined ? {} : { onHandled: call => telemetry.callHandled(call) }),
     }
-    this.#registration = createRegistration({
-      api: this.#api,
-      tools: tools.map(registered),
-      audience,
-      log,
-      onRefused: error => {
-        if (error.kind === 'never') this.#supervisor.forbid(error.message)
-        else this.setImpaired('registration', error.message)
-      },
-      onAccepted: () => this.setImpaired('registration', null),
-      ...(options.sleep === undefined ? {} : { sleep: options.sleep }),
-    })
-    this.#supervisor = createSupervisor({
-      session: (onSubscribed, signal) =>
-        runSession(
-          {
-            url: wsEndpoint(backend),
-            toolNames: tools.map(tool => tool.name),
-            fgroupId: audience.fgroupId,
-            fuserId: audience.fuserId,
-            credentials,
-            log,
-            onSubscribed,
-            onCall: call => this.#take(call.fcall_id, cancel => handleCall(call, this.#context, cancel)),
-            onMalformed: (reason, fcallId, call) => {
-              log.error({ reason, fcall_id: fcallId }, 'the backend sent something that is no call')
-              if (call !== null) this.#take(call.fcall_id, () => rejectUnreadable(call, reason, this.#context))
-            },
-          },
-          signal,
-        ),
-      invalidateCredentials: () => credentials.invalidate(),
-      log,
-      onState: state => this.#backendState(state),
-    })
     this.#recovery = new Recovery({ context: this.#context, track: (id, handle) => this.#take(id, handle) })
     this.#offerAgain = setInterval(() => this.#recovery.run(), OFFER_AGAIN_MS)
     this.#setState('serving')
@@ -148,6 +120,32 @@ export class Worker {
 
   get state(): WorkerState {
     return this.#state
+  }
+
+  /** What it does now, and why it takes no calls where it does not. */
+  get status(): WorkerStatus {
+    const { running, waiting } = this.#admission
+    const { answers, oldestSince } = this.#options.journal.outbox()
+    return {
+      state: this.#state,
+      reasons: this.#reasons(),
+      slots: this.#options.config.sandbox.slots,
+      running,
+      waiting,
+      outbox: { answers, oldestMs: oldestSince === null ? 0 : Math.max(0, Date.now() - oldestSince) },
+    }
+  }
+
+  #reasons(): string[] {
+    if (this.#isEnding()) return [this.#state]
+    const { supervisor, registration } = this.#link
+    const reasons = [...this.#impairments].map(([what, reason]) => `${what}: ${reason}`)
+    const connection = supervisor.state.name
+    if (connection !== 'subscribed' && this.#state !== 'full' && reasons.length === 0) {
+      reasons.push(`not subscribed: ${connection}`)
+    }
+    if (!registration.isRegistered && reasons.length === 0) reasons.push('the tool is not registered')
+    return reasons
   }
 
   /** Something outside of the backend connection is wrong, or (null) well again: for example the sandbox. */
@@ -195,9 +193,9 @@ export class Worker {
     const end = performance.now() + drainMs
     const left = () => Math.max(0, end - performance.now())
     const unansweredBefore = this.#calls.unanswered
-    this.#registration.deactivate()
+    this.#link.registration.deactivate()
     this.#admission.close(new Interruption('the worker is being stopped'))
-    await this.#supervisor.stop()
+    await this.#link.supervisor.stop()
     const reserveMs = Math.min(END_RESERVE_MS, drainMs * END_RESERVE_SHARE)
     if (!(await this.#calls.allDoneWithin(Math.max(0, left() - reserveMs)))) {
       this.interruptAll('the worker is being stopped')
@@ -206,7 +204,7 @@ export class Worker {
     this.#stopPosting.abort()
     // Posts that are ended now leave their answers in the journal, and are as well kept there.
     const done = await this.#calls.allDoneWithin(LAST_WAIT_MS)
-    await this.#api.close()
+    await this.#link.api.close()
     const written = await this.#options.journal.close()
     this.#setState('stopped', reason)
     return done && written && this.#calls.unanswered === unansweredBefore
@@ -216,24 +214,25 @@ export class Worker {
   #backendState(state: SupervisorState): void {
     switch (state.name) {
       case 'subscribed':
-        if (!this.#isEnding()) this.#registration.activate(!state.resumed)
+        if (!this.#isEnding()) this.#link.registration.activate(!state.resumed)
         this.setImpaired('backend', null)
         if (!state.resumed && !this.#isEnding()) this.#recovery.run()
         return
       case 'paused':
         return // deliberately: the tool goes on to exist while we are full; #review stops it when we are impaired
       case 'waiting':
-        this.#registration.deactivate()
+        this.#options.telemetry?.sessionEnded(state.why)
+        this.#link.registration.deactivate()
         if (state.why === 'auth') this.setImpaired('backend', state.reason)
         return
       case 'forbidden':
-        this.#registration.deactivate()
+        this.#link.registration.deactivate()
         this.setImpaired('backend', state.reason)
         this.#options.onForbidden?.(state.reason)
         return
       case 'connecting':
       case 'stopped':
-        this.#registration.deactivate()
+        this.#link.registration.deactivate()
     }
   }
 
@@ -253,14 +252,14 @@ export class Worker {
     } else if (!isBusy) {
       this.#endFullTimer()
       if (this.#state !== 'full' || slots - running >= slots * REOPEN_SHARE) {
-        this.#supervisor.resume()
+        this.#link.supervisor.resume()
         this.#setState('serving')
       }
     } else if (this.#state !== 'full') {
-      if (this.#state === 'impaired') this.#supervisor.resume()
+      if (this.#state === 'impaired') this.#link.supervisor.resume()
       this.#setState('serving')
       this.#fullTimer ??= setTimeout(() => {
-        this.#supervisor.pause()
+        this.#link.supervisor.pause()
         this.#setState('full')
       }, FULL_AFTER_MS)
     }
@@ -273,9 +272,9 @@ export class Worker {
   #impaired(): void {
     const ours = [...this.#impairments].filter(([what]) => what !== 'backend')
     const [what, reason] = ours[0] ?? [...this.#impairments][0] ?? ['', '']
-    if (ours.length > 0) this.#supervisor.pause()
-    if (ours.some(([what]) => what !== 'registration')) this.#registration.deactivate()
-    else if (ours.length === this.#impairments.size) this.#registration.activate(false)
+    if (ours.length > 0) this.#link.supervisor.pause()
+    if (ours.some(([what]) => what !== 'registration')) this.#link.registration.deactivate()
+    else if (ours.length === this.#impairments.size) this.#link.registration.activate(false)
     this.#setState('impaired', `${what}: ${reason}`)
   }
 

@@ -18,6 +18,8 @@ export interface Registration {
   activate(anew: boolean): void
   /** No longer subscribed, and not on purpose: an unreachable worker must not look alive. Ends a request in flight. */
   deactivate(): void
+  /** Whether the last attempt was accepted. */
+  readonly isRegistered: boolean
 }
 
 export interface RegistrationOptions {
@@ -98,6 +100,9 @@ export function createRegistration(options: RegistrationOptions): Registration {
   }
 
   return {
+    get isRegistered() {
+      return lastResult === 'registered'
+    },
     activate(anew) {
       if (active !== null && !anew) return
       active?.abort()

@@ -5,6 +5,7 @@ import { type HostFacts, readHostFacts } from '../host.js'
 import type { Outcome } from '../outcome.js'
 import { openSandbox, type TierAttempt } from '../sandbox/open.js'
 import type { Pool } from '../sandbox/pool.js'
+import type { WorkerIdentity } from '../telemetry/status.js'
 import { broken, busy, notRun, outcomeWithoutRun, rejected } from '../tool/outcome-without-run.js'
 import type { OutcomeContext } from '../tool/provenance.js'
 import { createPythonExecute } from '../tool/python-execute.js'
@@ -34,6 +35,7 @@ export interface Toolset {
     broken(reason: string, started: boolean): Outcome
     needsConfirmation(code: string): Outcome
   }
+  readonly identity: WorkerIdentity
   /** One line for a person. */
   describe(): string
 }
@@ -88,6 +90,15 @@ export async function openTools(
     python,
     pool,
     attempts,
+    identity: {
+      service: config.serviceName,
+      version: context.version,
+      workerId: context.workerId,
+      tier: facts.tier,
+      layers: facts.layers,
+      python: facts.interpreter.version,
+      node: process.versions.node,
+    },
     outcomes: {
       rejected: message => rejected(context, message),
       busy: () => busy(context),

@@ -1,12 +1,16 @@
 import { constants } from 'node:os'
+import type { Logger } from 'pino'
 import type { BackendConfig, Config } from '../config.js'
 import { DiskJournal } from '../journal/disk-journal.js'
 import type { Journal } from '../journal/journal.js'
 import { MemoryJournal } from '../journal/memory-journal.js'
 import { holdStateDir, StateDirError } from '../journal/state-dir.js'
 import { findInterpreter } from '../sandbox/interpreter.js'
+import { type HealthServer, startHealthServer } from '../telemetry/health-server.js'
 import { createLog } from '../telemetry/log.js'
+import { Recorder } from '../telemetry/recorder.js'
 import { watchForStalls } from '../telemetry/stall.js'
+import type { Telemetry } from '../telemetry/status.js'
 import { readVersion } from '../version.js'
 import { Worker } from '../worker.js'
 import { openTools, readSetup, type Setup, StartCancelled, type Toolset } from './setup.js'
@@ -17,29 +21,48 @@ const EXIT_SOFTWARE = 70
 /** After an error that nobody expected, nothing of this process is to be relied on: only for what is as good as done. */
 const BROKEN_DRAIN_MS = 5_000
 
+/** Why the worker is to end, and with which exit code where that is not its answers' to decide. */
+interface End {
+  readonly code: number
+  readonly reason: string
+}
+
+/** What is up once the worker is. */
+interface Running {
+  readonly worker: Worker
+  readonly tools: Toolset
+  readonly recorder: Recorder
+}
+
 /** Serves the configured backend until a signal ends it. Returns the exit code. */
 export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   const setup = readSetup(env, { backend: true })
   const { config } = setup
   const { backend } = config
   if (backend === null) throw new Error('the configuration has no backend')
-  const log = createLog({ level: config.logLevel, pretty: process.stdout.isTTY === true, secrets: secretsOf(backend) })
+  let end: (how: End) => void = () => {}
+  const ended = new Promise<End>(resolve => {
+    end = resolve
+  })
+  const log = createLog({
+    level: config.logLevel,
+    pretty: process.stdout.isTTY === true,
+    secrets: secretsOf(backend),
+    // Whoever started it has gone, or is broken, and nobody would see what becomes of it.
+    onBroken: () => end({ code: 0, reason: 'nobody reads the log' }),
+  })
   log.info({ version: readVersion(), service: config.serviceName, backend: backend.baseUrl }, 'worker is starting')
   for (const warning of config.warnings) log.warn({ warning }, 'configuration warning')
   watchForStalls(log)
 
-  let end: (how: { code: number; reason: string }) => void = () => {}
-  const ended = new Promise<{ code: number; reason: string }>(resolve => {
-    end = resolve
-  })
+  let running: Running | null = null
+  const cancelStart = new AbortController()
   const fatal = (err: unknown) => {
     log.fatal({ err }, 'uncaught error')
     end({ code: EXIT_SOFTWARE, reason: 'uncaught error' })
   }
   process.on('uncaughtException', fatal)
   process.on('unhandledRejection', fatal)
-  let running: Worker | null = null
-  const cancelStart = new AbortController()
   let signals = 0
   const onSignal = (signal: NodeJS.Signals) => {
     signals++
@@ -47,54 +70,96 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
     if (signals === 1) {
       end({ code: 0, reason: signal })
       cancelStart.abort()
-    } else if (signals === 2 && running !== null) running.interruptAll('the worker was told to stop at once')
-    else process.exit(128 + constants.signals[signal])
+    } else if (signals === 2 && running !== null) {
+      running.worker.interruptAll('the worker was told to stop at once')
+    } else process.exit(128 + constants.signals[signal])
   }
   // Before the sandbox is up: a signal that comes meanwhile must not leave half of it behind.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
-  let illJournal: string | null = null
-  const started = await openJournal(setup, log, reason => {
-    illJournal = reason
-    running?.setImpaired('journal', reason)
-  })
-    .then(journal =>
-      startWorker(setup, backend, log, {
-        journal,
-        signal: cancelStart.signal,
-        onForbidden: reason => {
-          if (config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
-        },
-      }),
-    )
-    .catch((error: unknown) => {
-      if (error instanceof StartCancelled) return null
+
+  let health: HealthServer | null = null
+  try {
+    health = await serveHealth(config.health, () => running, log)
+    running = await bringUp(setup, backend, log, end, cancelStart.signal)
+  } catch (error) {
+    await health?.close()
+    if (!(error instanceof StartCancelled)) {
       // Whoever watches only the log has to see it too; the error goes on to stderr and sets the exit code.
       log.fatal({ reason: error instanceof Error ? error.message : String(error) }, 'worker can not start')
       throw error
-    })
-  if (started === null) {
+    }
     const { code, reason } = await ended
     log.info({ answered: true, reason }, 'worker has stopped')
     return code
   }
-  const { worker, tools } = started
-  running = worker
-  worker.setImpaired('journal', illJournal)
 
+  const { worker, tools, recorder } = running
   const { code, reason } = await ended
   const answered = await worker.stop(
     reason,
-    code === EXIT_SOFTWARE ? Math.min(BROKEN_DRAIN_MS, config.drainMs) : config.drainMs,
+    code === EXIT_SOFTWARE ? Math.min(BROKEN_DRAIN_MS, config.drainMs) : undefined,
   )
   await tools.pool.close()
+  recorder.close()
+  await health?.close()
   log.info({ answered, reason }, 'worker has stopped')
   return code !== 0 ? code : answered ? 0 : EXIT_UNANSWERED
+}
+
+/** Errors: StateDirError, InterpreterError, and those of openTools. */
+async function bringUp(
+  setup: Setup,
+  backend: BackendConfig,
+  log: Logger,
+  end: (how: End) => void,
+  signal: AbortSignal,
+): Promise<Running> {
+  let worker: Worker | null = null
+  const recorder = new Recorder({ status: () => worker?.status ?? null, log })
+  let illJournal: string | null = null
+  const journal = await openJournal(setup, log, reason => {
+    illJournal = reason
+    worker?.setImpaired('journal', reason)
+  })
+  const started = await startWorker(setup, backend, log, {
+    journal,
+    signal,
+    telemetry: recorder,
+    onForbidden: reason => {
+      if (setup.config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
+    },
+  })
+  worker = started.worker
+  worker.setImpaired('journal', illJournal)
+  recorder.identify(started.tools.identity)
+  return { ...started, recorder }
+}
+
+/** null where the configuration wants none. Errors: HealthPortUnavailable. */
+async function serveHealth(
+  { host, port }: Config['health'],
+  running: () => Running | null,
+  log: Logger,
+): Promise<HealthServer | null> {
+  if (port === null) return null
+  const server = await startHealthServer({
+    host,
+    port,
+    view: () => {
+      const up = running()
+      if (up === null) return null
+      const { worker, tools, recorder } = up
+      return { identity: tools.identity, status: worker.status, recorder }
+    },
+  })
+  log.info({ url: server.url }, 'health can be looked at')
+  return server
 }
 
 /** The journal in STATE_DIR, which is held until the process ends. Errors: StateDirError, InterpreterError. */
 async function openJournal(
   { config }: Setup,
-  log: ReturnType<typeof createLog>,
+  log: Logger,
   onHealth: (reason: string | null) => void,
 ): Promise<Journal> {
   const { path } = await findInterpreter(config.sandbox.python, process.env)
@@ -113,15 +178,16 @@ async function openJournal(
 export async function startWorker(
   setup: Setup,
   backend: BackendConfig,
-  log: ReturnType<typeof createLog>,
+  log: Logger,
   options: {
     /** Default: one that lasts as long as the process. */
     readonly journal?: Journal
+    readonly telemetry?: Telemetry
     readonly signal?: AbortSignal
     readonly onForbidden?: (reason: string) => void
   } = {},
 ): Promise<{ worker: Worker; tools: Toolset }> {
-  const { journal = new MemoryJournal(), signal, onForbidden } = options
+  const { journal = new MemoryJournal(), telemetry, signal, onForbidden } = options
   let worker: Worker | null = null
   let ill: string | null = null
   const tools = await openTools(setup, log, {
@@ -138,6 +204,7 @@ export async function startWorker(
     journal,
     outcomes: tools.outcomes,
     log,
+    ...(telemetry === undefined ? {} : { telemetry }),
     ...(onForbidden === undefined ? {} : { onForbidden }),
   })
   worker.setImpaired('sandbox', ill) // which it may have become before there was a worker to tell

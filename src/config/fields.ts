@@ -24,6 +24,15 @@ export function whole(unit: string, min: number, max: number) {
   })
 }
 
+/** A TCP port, 0 for any that is free; null where there is to be none. */
+export function port() {
+  return field('give a port from 0 (any that is free) to 65535, or off', text => {
+    if (text.toLowerCase() === 'off') return null
+    const value = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
+    return value <= 65_535 ? value : undefined
+  })
+}
+
 export function mebibytes(min: number, max: number) {
   return whole('MiB', min, max).transform(value => (value === undefined ? undefined : value * 1024 * 1024))
 }

@@ -165,6 +165,13 @@ export class DiskJournal implements Journal {
     return { answer }
   }
 
+  outbox(): { readonly answers: number; readonly oldestSince: number | null } {
+    const since = [...this.#entries.values()].flatMap(({ record }) =>
+      record?.state === 'settled' ? [record.since] : [],
+    )
+    return { answers: since.length, oldestSince: since.length === 0 ? null : since.reduce((a, b) => Math.min(a, b)) }
+  }
+
   async close(): Promise<boolean> {
     const flushed = Promise.all([...this.#entries.keys()].map(key => this.#flush(key))).then(() => {})
     await withinTime(flushed).catch(() => {}) // what is not written by then is counted below

@@ -69,6 +69,8 @@ export interface Journal {
    * since it was delivered again. Never rejects.
    */
   takeOver(key: string): Promise<{ readonly answer: StoredAnswer | null } | null>
+  /** Answers that the backend has not taken so far, and since when the oldest is known (milliseconds since the epoch). */
+  outbox(): { readonly answers: number; readonly oldestSince: number | null }
   /** Writes down what is not yet. Resolves with whether all of it is; never rejects. */
   close(): Promise<boolean>
 }

@@ -75,6 +75,11 @@ export class MemoryJournal implements Journal {
     return null
   }
 
+  outbox(): { readonly answers: number; readonly oldestSince: null } {
+    const answers = [...this.#entries.values()].filter(({ state }) => state === 'posting').length
+    return { answers, oldestSince: null }
+  }
+
   async close(): Promise<boolean> {
     return true
   }

@@ -9,6 +9,8 @@ export interface LogOptions {
   readonly pretty: boolean
   /** `exec` logs to stderr, since its stdout holds only answers. Default: stdout. */
   readonly destination?: 'stdout' | 'stderr' | DestinationStream
+  /** Nobody reads the lines any more (EPIPE); told once, and never for a destination that was given. */
+  readonly onBroken?: () => void
   /** Colours in pretty lines; default: on a terminal, unless NO_COLOR is set. */
   readonly colour?: boolean
   /** Values (API key, ticket) that are masked wherever they occur, whatever field or text they got into. */
@@ -59,9 +61,16 @@ const SECRETS_IN_TEXT: readonly (readonly [RegExp, string])[] = [
  * synchronously, so that the last words before an exit are not lost. Callers keep secrets out of fields and messages; the
  * masking here is the second line of defence. A log that cannot be written (pipe closed, disk full) never ends the process.
  */
-export function createLog({ level, pretty, destination = 'stdout', colour, secrets = [] }: LogOptions): Logger {
+export function createLog({
+  level,
+  pretty,
+  destination = 'stdout',
+  onBroken,
+  colour,
+  secrets = [],
+}: LogOptions): Logger {
   const fd = destination === 'stderr' ? 2 : 1
-  const sink = typeof destination === 'object' ? destination : openSink(fd)
+  const sink = typeof destination === 'object' ? destination : openSink(fd, onBroken)
   const colorize = colour ?? (typeof destination !== 'object' && tty.isatty(fd) && !process.env['NO_COLOR'])
   // As they stand in JSON text, the longest first: one secret may be the beginning of another.
   const exact = secrets
@@ -83,10 +92,12 @@ export function createLog({ level, pretty, destination = 'stdout', colour, secre
   )
 }
 
-function openSink(fd: 1 | 2): DestinationStream {
+function openSink(fd: 1 | 2, onBroken: () => void = () => {}): DestinationStream {
   const sink = pino.destination({ fd, sync: true })
-  // pino deals with EPIPE itself; any other error (ENOSPC when stdout is a file) would end the process as an unhandled event.
-  sink.on('error', () => {})
+  // After EPIPE pino writes nothing more; any other error (ENOSPC when stdout is a file) would end the process as an unhandled event.
+  sink.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') onBroken()
+  })
   return sink
 }
 

@@ -50,6 +50,7 @@ export async function startProgram(
       HOME: tmp,
       TMPDIR: tmp,
       STATE_DIR: path.join(tmp, 'state'),
+      HEALTH_PORT: '0', // several run at once
       SANDBOX_PYTHON: PYTHON,
       // Most tests need no library, and without them a sandbox is up in half the time.
       SANDBOX_PRELOAD: 'none',

@@ -41,6 +41,7 @@ export const config: Config = {
   drainMs: 25_000,
   confirmBefore: 'never',
   exitOnForbidden: false,
+  health: { host: '127.0.0.1', port: null },
   prices: { cpuSecondDollars: 0.01, gibSecondDollars: 0.002, callDollars: 0.0005 },
   warnings: [],
 }

@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url'
 import type { Logger } from 'pino'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createLog, type LogOptions } from '../../src/telemetry/log.js'
+import { createLog, type LogOptions } from '../../../src/telemetry/log.js'
 
 function capture(options: Partial<LogOptions>, write: (log: Logger) => void): string {
   let text = ''
@@ -159,7 +159,7 @@ describe('the destination', () => {
     folder = mkdtempSync(path.join(os.tmpdir(), 'log-test-'))
     module = path.join(folder, 'log.mjs')
     const { resolve } = createRequire(import.meta.url)
-    const source = readFileSync(new URL('../../src/telemetry/log.ts', import.meta.url), 'utf8')
+    const source = readFileSync(new URL('../../../src/telemetry/log.ts', import.meta.url), 'utf8')
     const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 }
     const compiled = ts.transpileModule(source, { compilerOptions: options }).outputText
     writeFileSync(

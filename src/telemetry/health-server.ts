@@ -1,0 +1,116 @@
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Recorder } from './recorder.js'
+import type { WorkerIdentity, WorkerStatus } from './status.js'
+import { statusPage } from './status-page.js'
+
+export interface HealthServerOptions {
+  readonly host: string
+  /** 0: any that is free. */
+  readonly port: number
+  /** null while the worker is starting. */
+  view(): HealthView | null
+}
+
+export interface HealthView {
+  readonly identity: WorkerIdentity
+  readonly status: WorkerStatus
+  readonly recorder: Pick<Recorder, 'lastCalls' | 'callsPerMinute' | 'metrics'>
+}
+
+export interface HealthServer {
+  /** http://host:port */
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** The port can't be had; the message says which and why. */
+export class HealthPortUnavailable extends Error {
+  override readonly name = 'HealthPortUnavailable'
+}
+
+const REQUEST_WITHIN_MS = 5_000
+const HEADERS_MOST_BYTES = 8_192
+
+/**
+ * What probes, Prometheus and people look at: /livez, /readyz, /metrics and a page at /. Reads nothing of a request but its method and path, and
+ * shows nothing of whose calls they are. Errors: HealthPortUnavailable.
+ */
+export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
+  const server = http.createServer({ maxHeaderSize: HEADERS_MOST_BYTES }, (request, response) => {
+    answer(request, response, options).catch(() => response.destroy())
+  })
+  server.requestTimeout = REQUEST_WITHIN_MS
+  server.headersTimeout = REQUEST_WITHIN_MS
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      reject(
+        new HealthPortUnavailable(
+          `HEALTH_PORT: ${options.host}:${options.port} can not be had (${error.code ?? error.message}); give another, 0 for any, or off`,
+        ),
+      ),
+    )
+    server.listen(options.port, options.host, resolve)
+  })
+  server.unref()
+  const { address, port, family } = server.address() as AddressInfo
+  return {
+    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
+    close: () =>
+      new Promise(resolve => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+async function answer(
+  request: http.IncomingMessage,
+  response: http.ServerResponse,
+  options: HealthServerOptions,
+): Promise<void> {
+  const send = (status: number, type: string, body: string, headers: http.OutgoingHttpHeaders = {}) => {
+    response.writeHead(status, {
+      'content-type': type,
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      ...headers,
+    })
+    response.end(request.method === 'HEAD' ? undefined : body)
+  }
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    send(405, 'text/plain; charset=utf-8', 'only GET and HEAD\n', { allow: 'GET, HEAD' })
+    return
+  }
+  const view = options.view()
+  switch ((request.url ?? '/').split('?')[0]) {
+    case '/livez':
+      send(200, 'text/plain; charset=utf-8', 'alive\n')
+      return
+    case '/readyz': {
+      const ready = view !== null && view.status.reasons.length === 0
+      const body =
+        view === null
+          ? { ready, state: 'starting', reasons: ['the worker is starting'] }
+          : { ready, ...view.status, tier: view.identity.tier, layers: view.identity.layers }
+      send(ready ? 200 : 503, 'application/json', `${JSON.stringify(body)}\n`)
+      return
+    }
+    case '/metrics': {
+      if (view === null) {
+        send(503, 'text/plain; charset=utf-8', 'the worker is starting\n')
+        return
+      }
+      const { contentType, text } = await view.recorder.metrics()
+      send(200, contentType, text)
+      return
+    }
+    case '/':
+      send(200, 'text/html; charset=utf-8', statusPage(view, Date.now()), {
+        'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+      })
+      return
+    default:
+      send(404, 'text/plain; charset=utf-8', 'there are /livez, /readyz, /metrics and /\n')
+  }
+}

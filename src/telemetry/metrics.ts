@@ -1,0 +1,104 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { HandledCall, WorkerIdentity, WorkerStatus } from './status.js'
+
+const PREFIX = 'python_execute_'
+/** Seconds. A sandbox is parked in advance, so the first buckets tell whether there was one. */
+const START_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
+const CALL_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
+const QUEUE_BUCKETS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
+
+/** The worker's metrics in Prometheus' text format; no label holds an id. Times are seconds, sizes bytes. */
+export class Metrics {
+  readonly #registry = new Registry()
+  readonly #build: Gauge
+  readonly #calls: Histogram
+  readonly #queue: Histogram
+  readonly #start: Histogram
+  readonly #kills: Counter
+  readonly #undelivered: Counter
+  readonly #reconnects: Counter
+  readonly #dropped: Counter
+  readonly #dollars: Counter
+
+  constructor(status: () => WorkerStatus | null) {
+    const registers = [this.#registry]
+    const name = (rest: string) => ({ name: PREFIX + rest, registers })
+    const gauge = (rest: string, help: string, read: (status: WorkerStatus) => number) =>
+      new Gauge({
+        ...name(rest),
+        help,
+        collect() {
+          const now = status()
+          if (now !== null) this.set(read(now))
+        },
+      })
+    collectDefaultMetrics({ register: this.#registry })
+    gauge('slots', 'Calls that may run at once', ({ slots }) => slots)
+    gauge('slots_used', 'Calls that run now', ({ running }) => running)
+    gauge('calls_waiting', 'Calls that wait for a slot', ({ waiting }) => waiting)
+    gauge('ready', '1 while calls are taken, or would be were a slot free', ({ reasons }) =>
+      Number(reasons.length === 0),
+    )
+    gauge('outbox_answers', 'Answers that the backend has not taken so far', ({ outbox }) => outbox.answers)
+    gauge(
+      'outbox_oldest_seconds',
+      'How long the oldest of them has been waiting',
+      ({ outbox }) => outbox.oldestMs / 1000,
+    )
+    this.#build = new Gauge({
+      ...name('build_info'),
+      help: 'Always 1; what this is, in its labels',
+      labelNames: ['version', 'tier', 'python', 'node'],
+    })
+    this.#calls = new Histogram({
+      ...name('call_seconds'),
+      help: 'From the delivery of a call until its answer is taken, by status',
+      labelNames: ['status'],
+      buckets: CALL_BUCKETS,
+    })
+    this.#queue = new Histogram({ ...name('queue_seconds'), help: 'Waiting for a slot', buckets: QUEUE_BUCKETS })
+    this.#start = new Histogram({
+      ...name('sandbox_start_seconds'),
+      help: 'From asking for a sandbox until the code starts in it',
+      buckets: START_BUCKETS,
+    })
+    this.#kills = new Counter({ ...name('kills_total'), help: 'Runs that we ended, by cause', labelNames: ['cause'] })
+    this.#undelivered = new Counter({
+      ...name('posts_failed_total'),
+      help: 'Answers that the backend did not take, in all attempts of one round',
+    })
+    this.#reconnects = new Counter({
+      ...name('reconnects_total'),
+      help: 'Sessions with the backend that ended unasked, by reason',
+      labelNames: ['reason'],
+    })
+    this.#dropped = new Counter({ ...name('delta_dropped_bytes_total'), help: 'Live output that was not streamed' })
+    this.#dollars = new Counter({ ...name('dollars_total'), help: 'What calls have cost, at the configured prices' })
+  }
+
+  identify({ version, tier, python, node }: WorkerIdentity): void {
+    this.#build.set({ version, tier, python, node }, 1)
+  }
+
+  callHandled(call: HandledCall): void {
+    this.#calls.observe({ status: call.status }, call.totalMs / 1000)
+    if (call.startMs !== null) {
+      this.#queue.observe(call.queueMs / 1000)
+      this.#start.observe(call.startMs / 1000)
+    }
+    if (call.killedFor !== null) this.#kills.inc({ cause: call.killedFor })
+    if (call.delivered === false) this.#undelivered.inc()
+    if (call.deltaBytesDropped > 0) this.#dropped.inc(call.deltaBytesDropped)
+    if (call.dollars > 0) this.#dollars.inc(call.dollars)
+  }
+
+  sessionEnded(reason: string): void {
+    this.#reconnects.inc({ reason })
+  }
+
+  readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE
+
+  text(): Promise<string> {
+    return this.#registry.metrics()
+  }
+}

@@ -1,0 +1,49 @@
+/** What the worker says of itself, for whoever looks: the health server, the page, the metrics. */
+export interface WorkerStatus {
+  readonly state: string
+  /** Why no calls are taken, empty where they are (or would be, were there a free slot). */
+  readonly reasons: readonly string[]
+  readonly slots: number
+  readonly running: number
+  readonly waiting: number
+  /** Answers that the backend has not taken so far, and for how long the oldest has been waiting, in milliseconds. */
+  readonly outbox: { readonly answers: number; readonly oldestMs: number }
+}
+
+/** What does not change while the worker lives. */
+export interface WorkerIdentity {
+  readonly service: string
+  readonly version: string
+  readonly workerId: string
+  readonly tier: string
+  readonly layers: readonly { readonly name: string; readonly inForce: boolean; readonly why?: string }[]
+  readonly python: string
+  readonly node: string
+}
+
+/** One call that is over, without anything that tells whose it was. */
+export interface HandledCall {
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  /** Of the outcome; else the kind of reply. */
+  readonly status: string
+  /** The limit at which we ended the code, or null. */
+  readonly killedFor: string | null
+  readonly queueMs: number
+  /** From the sandbox being asked for until the code starts; null where none was. */
+  readonly startMs: number | null
+  readonly runMs: number
+  readonly totalMs: number
+  readonly delivered: boolean | null
+  readonly postAttempts: number
+  readonly deltaBytesDropped: number
+  readonly dollars: number
+}
+
+/** Told of what happens; never throws. */
+export interface Telemetry {
+  callHandled(call: HandledCall): void
+  /** A session with the backend has ended, and why in a word. */
+  sessionEnded(why: string): void
+  slotsChanged(running: number, slots: number): void
+}
