@@ -2,7 +2,10 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['test/{unit,backend,sandbox,e2e,fault,escape,soak}/**/*.test.ts'],
+    // The tests in a browser need Debian's chromium, and are asked for: .ci/full does.
+    include: [
+      `test/{unit,backend,sandbox,e2e,fault,escape,soak${process.env['BROWSER_TESTS'] ? ',browser' : ''}}/**/*.test.ts`,
+    ],
     globalSetup: 'test/fault/support/summary.ts',
     pool: 'forks',
     testTimeout: 30_000,
