@@ -10,6 +10,10 @@ import { readFileSync } from 'node:fs'
 /** What is allowed in addition, and what for. The kernel still asks for the capability, which a user namespace gives. */
 export const ADDED = new Map([
   ['unshare', 'a user namespace, and below it those for mounts, processes, network, IPC and host name'],
+  [
+    'clone',
+    'the supervisor of a sandbox, born into its namespaces; the default profile allows it without their flags only',
+  ],
   ['setns', 'the guest is forked by a process outside and moves into the namespaces of its sandbox'],
   ['mount', 'the read-only file tree, the tmpfs of the workspace and /proc'],
   ['mount_setattr', 'a bind mount with all below it becomes read-only, nosuid and nodev'],

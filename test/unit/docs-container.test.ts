@@ -21,7 +21,7 @@ describe('docker/seccomp.json', () => {
 
   test('adds exactly the calls that make sandboxes of the namespaces tier', () => {
     expect(added.map(rule => rule.names)).toEqual([
-      ['unshare', 'setns', 'mount', 'mount_setattr', 'pivot_root', 'umount2', 'sethostname'],
+      ['unshare', 'clone', 'setns', 'mount', 'mount_setattr', 'pivot_root', 'umount2', 'sethostname'],
     ])
   })
 
