@@ -12,7 +12,7 @@ import type { BackendConfig, Config } from './config.js'
 import type { Journal } from './journal/journal.js'
 import { Recovery } from './recovery.js'
 import { RunningCalls } from './running-calls.js'
-import type { Telemetry, WorkerStatus } from './telemetry/status.js'
+import type { Impairment, Telemetry, WorkerStatus } from './telemetry/status.js'
 import { assertStrict, withOrder } from './tool/strict-schema.js'
 import { Interruption, type Tool } from './tool/tool.js'
 
@@ -67,7 +67,7 @@ export class Worker {
   readonly #offerAgain: NodeJS.Timeout
   #state: WorkerState = 'starting'
   /** Why it is impaired, by what is wrong. */
-  readonly #impairments = new Map<string, string>()
+  readonly #impairments = new Map<Impairment, string>()
   #stopping: Promise<boolean> | null = null
   /** Runs while no slot is free and that is not yet called full. */
   #fullTimer: NodeJS.Timeout | null = null
@@ -129,6 +129,7 @@ export class Worker {
     return {
       state: this.#state,
       reasons: this.#reasons(),
+      impairments: [...this.#impairments.keys()],
       slots: this.#options.config.sandbox.slots,
       running,
       waiting,
@@ -149,7 +150,7 @@ export class Worker {
   }
 
   /** Something outside of the backend connection is wrong, or (null) well again: for example the sandbox. */
-  setImpaired(what: string, reason: string | null): void {
+  setImpaired(what: Impairment, reason: string | null): void {
     if (reason === null) this.#impairments.delete(what)
     else this.#impairments.set(what, reason)
     this.#review()

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { HandledCall, WorkerIdentity, WorkerStatus } from './status.js'
+import { type HandledCall, IMPAIRMENTS, type WorkerIdentity, type WorkerStatus } from './status.js'
 
 const PREFIX = 'python_execute_'
 /** Seconds. A sandbox is parked in advance, so the first buckets tell whether there was one. */
@@ -39,6 +39,15 @@ export class Metrics {
     gauge('ready', '1 while calls are taken, or would be were a slot free', ({ reasons }) =>
       Number(reasons.length === 0),
     )
+    new Gauge({
+      ...name('impaired'),
+      help: '1 while this is wrong, and no calls are taken for it',
+      labelNames: ['what'],
+      collect() {
+        const now = status()
+        if (now !== null) for (const what of IMPAIRMENTS) this.set({ what }, Number(now.impairments.includes(what)))
+      },
+    })
     gauge('outbox_answers', 'Answers that the backend has not taken so far', ({ outbox }) => outbox.answers)
     gauge(
       'outbox_oldest_seconds',

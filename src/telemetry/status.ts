@@ -1,8 +1,14 @@
+/** What can be wrong with a worker that more calls would not mend. */
+export const IMPAIRMENTS = ['backend', 'registration', 'sandbox', 'journal'] as const
+export type Impairment = (typeof IMPAIRMENTS)[number]
+
 /** What the worker says of itself, for whoever looks: the health server, the page, the metrics. */
 export interface WorkerStatus {
   readonly state: string
   /** Why no calls are taken, empty where they are (or would be, were there a free slot). */
   readonly reasons: readonly string[]
+  /** What `reasons` begin with, where something is wrong that more calls would not mend. */
+  readonly impairments: readonly Impairment[]
   readonly slots: number
   readonly running: number
   readonly waiting: number

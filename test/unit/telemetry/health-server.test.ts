@@ -20,6 +20,7 @@ const IDENTITY: WorkerIdentity = {
 const STATUS: WorkerStatus = {
   state: 'serving',
   reasons: [],
+  impairments: [],
   slots: 4,
   running: 1,
   waiting: 2,

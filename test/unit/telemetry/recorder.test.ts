@@ -12,6 +12,7 @@ it('logs each minute which part of it no slot was in use, and which part all wer
     status: () => ({
       state: 'serving',
       reasons: [],
+      impairments: [],
       slots: 2,
       running,
       waiting: 0,
