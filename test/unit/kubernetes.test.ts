@@ -117,7 +117,11 @@ test('each file belongs to a kustomization', () => {
       match => path.join(path.dirname(file), match[1] ?? ''),
     ),
   )
-  const apart = ['base/secret.example.yaml', 'components/autoscaling/adapter-rule.yaml']
+  const apart = [
+    'base/secret.example.yaml',
+    'components/autoscaling/adapter-rule.yaml',
+    'components/monitoring/rules.test.yaml',
+  ]
   expect(files.filter(file => !kustomizations.includes(file) && !apart.includes(file)).sort()).toEqual(used.sort())
 })
 
@@ -272,6 +276,18 @@ describe.each(variants)('the %s variant', (name, objects) => {
   })
 })
 
+/** Of docker/kubernetes/test.sh: what kubectl makes of each variant. */
+const rendered = process.env['RENDERED']
+if (rendered !== undefined) {
+  test.each(variants)('kubectl renders the %s variant as it was looked at here', (name, objects) => {
+    const byName = (all: readonly Manifest[]) =>
+      new Map(all.map(object => [`${object.kind} ${object.metadata.name}`, object]))
+    const file = path.join(rendered, `${name}.yaml`)
+    const text = JSON.stringify(manifestsOf(file)).replaceAll(/"python-execute-[0-9a-z]{10}"/g, '"python-execute"')
+    expect(byName(JSON.parse(text))).toEqual(byName(objects))
+  })
+}
+
 test('the autoscaler asks for the metric that the rule of the adapter makes', () => {
   const rule = z
     .object({ rules: z.tuple([z.object({ name: z.object({ as: z.string() }) })]) })
@@ -291,7 +307,7 @@ describe('docker/kubernetes/seccomp/python-execute.json', () => {
   }
 
   test('is docker/seccomp.json for a container without capabilities', async () => {
-    const { resolved } = await import(path.join(folder, 'seccomp/resolve.mjs'))
+    const { resolved } = await import(new URL('../../docker/kubernetes/seccomp/resolve.mjs', import.meta.url).href)
     expect(profile).toEqual(JSON.parse(JSON.stringify(resolved(read('docker/seccomp.json')))))
   })
 

@@ -153,6 +153,7 @@ describe('Worker', () => {
     const first = backend.pushCall()
     await running(1)
     worker.setImpaired('sandbox', 'crash loop')
+    expect(worker.status.impairments).toEqual(['sandbox'])
     expect(worker.state).toBe('impaired')
     await backend.waitFor(() => backend.subscribers === 0, 5_000)
     worker.cancel(first.fcall_id, 'enough')
