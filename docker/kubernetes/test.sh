@@ -13,7 +13,9 @@ if kubectl kustomize --help >/dev/null 2>&1; then
     # Beside a copy, since kustomize takes relative folders only.
     mkdir -p "$scratch/rendered" "$scratch/kubernetes/$overlay"
     cp -r docker/kubernetes/base docker/kubernetes/overlays docker/kubernetes/components "$scratch/kubernetes/"
-    printf 'resources: [../overlays/%s]\ncomponents: [../components/monitoring, ../components/autoscaling]\n' "$overlay" \
+    components='../components/monitoring, ../components/autoscaling'
+    [ "$overlay" != userns ] || components+=', ../components/seccomp'
+    printf 'resources: [../overlays/%s]\ncomponents: [%s]\n' "$overlay" "$components" \
       >"$scratch/kubernetes/$overlay/kustomization.yaml"
     kubectl kustomize "$scratch/kubernetes/$overlay" >"$scratch/rendered/$overlay.yaml"
   done

@@ -8,8 +8,8 @@ import { endPrograms, startProgram } from './support/worker-process.js'
 afterEach(endPrograms)
 
 const at = (file: string) => fileURLToPath(new URL(file, import.meta.url))
-/** docker/seccomp.json without what needs a capability; that it is just that, test/unit/kubernetes.test.ts looks at. */
-const PROFILE = at('../../docker/kubernetes/seccomp/python-execute.json')
+/** docker/seccomp.json without what needs a capability; that it is just that, test/unit/kubernetes/seccomp.test.ts looks at. */
+const PROFILE = at('../../docker/kubernetes/components/seccomp/python-execute.json')
 const NOBODY = process.getuid?.() === 0 ? ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'] : []
 
 it("the containers' seccomp profile allows the namespaces tier to a worker without any privilege", async () => {

@@ -1,91 +1,12 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { loadConfig, VARIABLES } from '../../src/config.js'
 import { type Manifest, manifestsOf, render } from './kubernetes/kustomize.js'
 import { faultsOf } from './kubernetes/models.js'
-
-const root = fileURLToPath(new URL('../../', import.meta.url))
-const folder = path.join(root, 'docker/kubernetes')
-const OVERLAYS = ['plain', 'userns', 'gvisor']
-const COMPONENTS = ['../../components/monitoring', '../../components/autoscaling']
-const variants = OVERLAYS.map(name => [name, render(path.join(folder, 'overlays', name), COMPONENTS)] as const)
-
-const Probe = z.object({
-  httpGet: z.object({ path: z.string(), port: z.string() }),
-  periodSeconds: z.number(),
-  failureThreshold: z.number(),
-})
-const Names = z.record(z.string(), z.string())
-const Selector = z.object({ matchLabels: Names })
-const Memory = z.templateLiteral([z.number(), 'Mi']).transform(text => Number.parseInt(text, 10))
-const Seccomp = z.object({ type: z.string(), localhostProfile: z.string().optional() })
-const Container = z.object({
-  name: z.literal('worker'),
-  image: z.string(),
-  envFrom: z.tuple([
-    z.object({ configMapRef: z.object({ name: z.string() }) }),
-    z.object({ secretRef: z.object({ name: z.string() }) }),
-  ]),
-  ports: z.tuple([z.object({ name: z.string(), containerPort: z.number() })]),
-  startupProbe: Probe,
-  livenessProbe: Probe,
-  readinessProbe: Probe,
-  resources: z.object({ requests: z.object({ memory: Memory }), limits: z.object({ memory: Memory }) }),
-  securityContext: z.object({
-    allowPrivilegeEscalation: z.boolean(),
-    readOnlyRootFilesystem: z.boolean(),
-    privileged: z.never().optional(),
-    capabilities: z.strictObject({ drop: z.array(z.string()) }),
-    seccompProfile: Seccomp.optional(),
-    procMount: z.string().optional(),
-  }),
-  volumeMounts: z.array(z.object({ name: z.string(), mountPath: z.string() })),
-})
-const Pods = z.object({
-  metadata: z.object({ labels: Names }),
-  spec: z.object({
-    serviceAccountName: z.string(),
-    automountServiceAccountToken: z.literal(false),
-    hostUsers: z.boolean().optional(),
-    runtimeClassName: z.string().optional(),
-    terminationGracePeriodSeconds: z.number(),
-    securityContext: z.object({
-      runAsNonRoot: z.literal(true),
-      runAsUser: z.number(),
-      runAsGroup: z.number(),
-      fsGroup: z.number(),
-      seccompProfile: Seccomp,
-    }),
-    topologySpreadConstraints: z.array(z.object({ labelSelector: Selector })),
-    containers: z.tuple([Container]),
-    volumes: z.tuple([z.object({ name: z.string(), emptyDir: z.object({ sizeLimit: Memory }) })]),
-  }),
-})
-const Replicas = z.object({
-  serviceName: z.string(),
-  replicas: z.never().optional(),
-  selector: Selector,
-  template: Pods,
-  volumeClaimTemplates: z.tuple([z.object({ metadata: z.object({ name: z.string() }) })]),
-})
-
-function only(objects: readonly Manifest[], kind: string): Manifest {
-  const [found, ...more] = objects.filter(object => object.kind === kind)
-  if (found === undefined || more.length > 0) throw new Error(`not one ${kind}`)
-  return found
-}
-const setOf = (objects: readonly Manifest[]) => Replicas.parse(only(objects, 'StatefulSet')['spec'])
-const settingsOf = (objects: readonly Manifest[]) => Names.parse(only(objects, 'ConfigMap')['data'])
-const configOf = (objects: readonly Manifest[], memoryMib: number) =>
-  loadConfig(
-    { ...settingsOf(objects), FLEXUS_API_KEY: 'fx-some-key' },
-    { cpus: 2, memoryBytes: memoryMib * 1024 ** 2 },
-    { backend: true },
-  )
+import { configOf, folder, Names, only, root, Selector, setOf, settingsOf, variants } from './kubernetes/variants.js'
 
 test('every object is one that Kubernetes and the Prometheus Operator know, with no field that they do not', () => {
   const all = [
@@ -270,9 +191,6 @@ describe.each(variants)('the %s variant', (name, objects) => {
       hostUsers: pod.hostUsers,
       procMount: container.securityContext.procMount,
     }).toEqual(expected)
-    if (seccomp.localhostProfile !== undefined) {
-      expect(existsSync(path.join(folder, 'seccomp', path.basename(seccomp.localhostProfile)))).toBe(true)
-    }
   })
 })
 
@@ -283,7 +201,7 @@ if (rendered !== undefined) {
     const byName = (all: readonly Manifest[]) =>
       new Map(all.map(object => [`${object.kind} ${object.metadata.name}`, object]))
     const file = path.join(rendered, `${name}.yaml`)
-    const text = JSON.stringify(manifestsOf(file)).replaceAll(/"python-execute-[0-9a-z]{10}"/g, '"python-execute"')
+    const text = JSON.stringify(manifestsOf(file)).replaceAll(/"(python-execute(?:-seccomp)?)-[0-9a-z]{10}"/g, '"$1"')
     expect(byName(JSON.parse(text))).toEqual(byName(objects))
   })
 }
@@ -298,28 +216,4 @@ test('the autoscaler asks for the metric that the rule of the adapter makes', ()
 
 test('without the autoscaler there are two replicas', () => {
   expect(only(render(path.join(folder, 'overlays/plain')), 'StatefulSet')['spec']).toMatchObject({ replicas: 2 })
-})
-
-describe('docker/kubernetes/seccomp/python-execute.json', () => {
-  const read = (file: string) => JSON.parse(readFileSync(path.join(root, file), 'utf8'))
-  const profile = read('docker/kubernetes/seccomp/python-execute.json') as {
-    syscalls: { names: string[]; action: string; args?: unknown[] }[]
-  }
-
-  test('is docker/seccomp.json for a container without capabilities', async () => {
-    const { resolved } = await import(new URL('../../docker/kubernetes/seccomp/resolve.mjs', import.meta.url).href)
-    expect(profile).toEqual(JSON.parse(JSON.stringify(resolved(read('docker/seccomp.json')))))
-  })
-
-  test('has no conditions that containerd would not know', () => {
-    const fields = new Set(profile.syscalls.flatMap(rule => Object.keys(rule)))
-    expect([...fields].sort()).toEqual(['action', 'args', 'errnoRet', 'names'])
-  })
-
-  test('allows nothing that takes a capability outside of a user namespace', () => {
-    const allowed = profile.syscalls.filter(({ action }) => action === 'SCMP_ACT_ALLOW').flatMap(({ names }) => names)
-    const refused = ['bpf', 'perf_event_open', 'open_by_handle_at', 'init_module', 'keyctl', 'kexec_load', 'move_mount']
-    expect(refused.filter(call => allowed.includes(call))).toEqual([])
-    expect(allowed).toContain('landlock_create_ruleset')
-  })
 })

@@ -34,6 +34,7 @@ const Kustomization = z.strictObject({
         behavior: z.literal('merge').optional(),
         envs: z.array(z.string()).default([]),
         literals: z.array(z.string()).default([]),
+        files: z.array(z.string()).default([]),
       }),
     )
     .default([]),
@@ -71,12 +72,12 @@ function withKustomization(folder: string, given: Manifest[], more: readonly str
     const place = path.join(folder, resource)
     objects.push(...(existsSync(path.join(place, 'kustomization.yaml')) ? render(place) : manifestsOf(place)))
   }
-  for (const { name, behavior, envs, literals } of settings.configMapGenerator) {
+  for (const { name, namespace, behavior, envs, literals, files } of settings.configMapGenerator) {
     const lines = [...envs.flatMap(file => readFileSync(path.join(folder, file), 'utf8').split('\n')), ...literals]
-    const data = Object.fromEntries(
-      lines.filter(line => /^[^#\s]/.test(line)).map(line => line.split(/=(.*)/s).slice(0, 2)),
-    )
-    const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data }
+    const settings = lines.filter(line => /^[^#\s]/.test(line)).map(line => line.split(/=(.*)/s).slice(0, 2))
+    const texts = files.map(file => [file, readFileSync(path.join(folder, file), 'utf8')])
+    const metadata = namespace === undefined ? { name } : { name, namespace }
+    const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: Object.fromEntries([...settings, ...texts]) }
     if (behavior === 'merge') objects = patched(objects, map)
     else objects.push(map)
   }

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { PodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PodMonitor'
 import { PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PrometheusRule'
+import { DaemonSet } from 'kubernetes-models/apps/v1/DaemonSet'
 import { StatefulSet } from 'kubernetes-models/apps/v1/StatefulSet'
 import { HorizontalPodAutoscaler } from 'kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler'
 import { NetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1/NetworkPolicy'
@@ -17,6 +18,7 @@ import type { Manifest } from './kustomize.js'
 /** Classes that are made from Kubernetes' own schemas, and hold them. */
 const MODELS = [
   ConfigMap,
+  DaemonSet,
   HorizontalPodAutoscaler,
   Namespace,
   NetworkPolicy,

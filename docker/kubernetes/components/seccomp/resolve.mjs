@@ -1,6 +1,6 @@
 // Makes python-execute.json beside it from docker/seccomp.json: the same filter, for a container without capabilities.
 //
-//     node docker/kubernetes/seccomp/resolve.mjs > docker/kubernetes/seccomp/python-execute.json
+//     node docker/kubernetes/components/seccomp/resolve.mjs > docker/kubernetes/components/seccomp/python-execute.json
 //
 // Docker's format says of a rule for which capabilities, architectures and kernels it holds. A kubelet hands the file to the container
 // runtime, and containerd reads it as the OCI's format, which has no such conditions: a rule for CAP_SYS_ADMIN, and with it bpf or
@@ -39,6 +39,6 @@ function holds({ includes, excludes }) {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const profile = JSON.parse(readFileSync(new URL('../../seccomp.json', import.meta.url), 'utf8'))
+  const profile = JSON.parse(readFileSync(new URL('../../../seccomp.json', import.meta.url), 'utf8'))
   process.stdout.write(`${JSON.stringify(resolved(profile), null, 2)}\n`)
 }
