@@ -52,6 +52,7 @@ async function page(
   const status: WorkerStatus = {
     state: reasons.length === 0 ? 'serving' : 'impaired',
     reasons,
+    impairments: [],
     slots: 8,
     running: 3,
     waiting: 0,
