@@ -80,13 +80,20 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
     }
     const layers = layersOf(tier, machinery.up, options.layersOff, attempts[0])
     const facts = () => factsOf(tier, layers, interpreter, machinery)
+    // Of a tier that is tried nobody is told: where it does not come to be used, its ills are not the worker's.
+    let ill: string | null = null
+    let inUse = false
+    const onHealth = (healthy: boolean, reason: string) => {
+      ill = healthy ? null : reason
+      if (inUse) options.onHealth?.(healthy, reason)
+    }
     const pool = new Pool(machinery, {
       config,
       machinery: machineryOptions,
       facts: facts(),
       log,
       cpus: options.cpus,
-      ...(options.onHealth === undefined ? {} : { onHealth: options.onHealth }),
+      onHealth,
     })
     // The test needs no library: it runs while they are being imported.
     const test = options.skipSelfTest ? Promise.resolve([]) : selfTest(pool, config)
@@ -101,10 +108,13 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
     const escapes = tested.value
     if (escapes.length > 0) {
       await pool.close()
-      attempts.push({ tier, ok: false, step: 'self-test', message: `the self-test got through: ${escapes.join(', ')}` })
+      const all = ill === null ? escapes : [...escapes, ill]
+      attempts.push({ tier, ok: false, step: 'self-test', message: `the self-test got through: ${all.join(', ')}` })
       continue
     }
     attempts.push({ tier, ok: true })
+    inUse = true
+    if (ill !== null) options.onHealth?.(false, ill)
     return { pool, attempts }
   }
   throw new SandboxUnavailable(attempts)
