@@ -1,8 +1,10 @@
 #!/usr/bin/env node
+import { backend } from './commands/backend.js'
 import { readCommandLine, UsageError } from './commands/command-line.js'
-import { demo, dev, PortUnavailable } from './commands/dev.js'
+import { demo, dev } from './commands/dev.js'
 import { doctor } from './commands/doctor.js'
 import { execFile, execLines } from './commands/exec.js'
+import { PortUnavailable } from './commands/port-unavailable.js'
 import { ScriptUnreadable } from './commands/read-script.js'
 import { start } from './commands/start.js'
 import { EXIT_UNAVAILABLE, unavailableLines } from './commands/unavailable.js'
@@ -17,6 +19,7 @@ Usage: python-execute-worker [COMMAND]
 
   start                            serve the backend that the environment names (default)
   dev [--port N]                   an embedded backend and a worker on this machine, until Ctrl-C
+  backend [--host H] [--port N]    that backend alone: the worker that comes gets three sample calls, shown and checked
   demo                             three sample calls, shown live
   exec [--json] [--timeout S] FILE run a file (- for standard input) in the sandbox and show what it prints
   exec --jsonl                     one request a line on standard input, one outcome a line on standard output
@@ -51,6 +54,8 @@ async function main(argv: readonly string[]): Promise<number> {
       return await start(process.env)
     case 'dev':
       return await dev(process.env, line.port)
+    case 'backend':
+      return await backend(process.env, line.host, line.port)
     case 'demo':
       return await demo(process.env)
     case 'doctor':

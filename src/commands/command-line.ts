@@ -8,6 +8,7 @@ export class UsageError extends Error {
 export type CommandLine =
   | { readonly command: 'help' | 'version' | 'start' | 'demo' | 'doctor' | 'exec-lines' }
   | { readonly command: 'dev'; readonly port: number }
+  | { readonly command: 'backend'; readonly host: string; readonly port: number }
   | { readonly command: 'exec'; readonly file: string; readonly json: boolean; readonly timeoutSeconds: number | null }
 
 const OPTIONS = {
@@ -17,6 +18,7 @@ const OPTIONS = {
   jsonl: { type: 'boolean' },
   timeout: { type: 'string' },
   port: { type: 'string' },
+  host: { type: 'string' },
 } as const
 
 type OptionName = keyof typeof OPTIONS
@@ -45,6 +47,9 @@ export function readCommandLine(argv: readonly string[]): CommandLine {
     case 'dev':
       takes(['port'], 'nothing')
       return { command, port: wholeNumber('--port', values.port ?? '0', 65_535) }
+    case 'backend':
+      takes(['host', 'port'], 'nothing')
+      return { command, host: values.host ?? '127.0.0.1', port: wholeNumber('--port', values.port ?? '0', 65_535) }
     case 'exec': {
       if (values.jsonl === true) {
         takes(['jsonl'], 'nothing', 'exec --jsonl')

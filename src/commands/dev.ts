@@ -3,17 +3,13 @@ import type { BackendConfig } from '../config.js'
 import { runDemo, type StartWorker } from '../dev/demo.js'
 import { runDev } from '../dev/dev-server.js'
 import { createLog } from '../telemetry/log.js'
+import { explainListen } from './port-unavailable.js'
 import { readSetup, StartCancelled } from './setup.js'
 import { secretsOf, startWorker } from './start.js'
 
 /** Three sample calls through an embedded backend. Returns the exit code. */
 export function demo(env: NodeJS.ProcessEnv): Promise<number> {
   return runDemo({ startWorker: workerFor(env), out: process.stdout, env })
-}
-
-/** The port that `dev` was given cannot be had; the message is for a person. */
-export class PortUnavailable extends Error {
-  override readonly name = 'PortUnavailable'
 }
 
 /** Embedded backend and worker until Ctrl-C. Returns the exit code. Errors: PortUnavailable, and those of openTools. */
@@ -37,10 +33,7 @@ export async function dev(env: NodeJS.ProcessEnv, port: number): Promise<number>
     return await runDev({ startWorker, out: process.stdout, env, port, signal: stop.signal, hurry: hurry.signal })
   } catch (error) {
     if (error instanceof StartCancelled) return 0
-    const { syscall, code } = error as NodeJS.ErrnoException
-    if (syscall !== 'listen') throw error
-    const why = code === 'EADDRINUSE' ? 'another program uses it' : (code ?? 'unknown error')
-    throw new PortUnavailable(`dev cannot listen on port ${port} of 127.0.0.1: ${why}; give another --port, or none`)
+    throw explainListen(error, 'dev', '127.0.0.1', port)
   }
 }
 

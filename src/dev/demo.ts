@@ -1,13 +1,11 @@
-import { createCallView, summarise } from './call-view.js'
+import { createCallView } from './call-view.js'
+import { checkSample, workerConnected } from './check-sample.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from './embedded-backend.js'
-import type { Answer } from './records.js'
 import { SAMPLES, type Sample } from './samples.js'
 import { createPaint, type Paint, type Terminal } from './terminal.js'
 
 const CONNECT_LIMIT_MS = 30_000
 const ANSWER_LIMIT_MS = 60_000
-/** The last delta travels on a websocket of its own and may be a moment behind the result. */
-const LATE_DELTA_LIMIT_MS = 2_000
 
 /** A worker that runs against the given backend. */
 export interface RunningWorker {
@@ -45,7 +43,7 @@ export async function runDemo(options: {
     throw error
   })
   try {
-    await connected(backend)
+    await workerConnected(backend, CONNECT_LIMIT_MS)
     out.write(`${paint.dim('backend')}  ${backend.url}\n${paint.dim('worker')}   ${worker.describe()}\n`)
     for (const [index, sample] of samples.entries()) {
       faults.push(...(await show(backend, sample, `${index + 1} of ${samples.length} · ${sample.title}`, out, paint)))
@@ -59,15 +57,6 @@ export async function runDemo(options: {
     await backend.close()
   }
   return conclude(faults, samples.length, out, paint)
-}
-
-/** Waits until the worker has both registered the tool and asked for calls. */
-async function connected(backend: EmbeddedBackend): Promise<void> {
-  await backend.waitFor(
-    () => backend.subscribers > 0 && backend.registrations.length > 0,
-    CONNECT_LIMIT_MS,
-    () => (backend.subscribers > 0 ? 'the worker did not register its tool' : 'the worker did not subscribe'),
-  )
 }
 
 async function show(
@@ -88,10 +77,9 @@ async function show(
     fcallId = backend.pushCode(sample.code).fcall_id
     const id = fcallId
     const answer = await backend.waitForAnswer(id, ANSWER_LIMIT_MS)
-    const agreed = await agrees(backend, sample, answer)
+    const faults = await checkSample(backend, sample, answer)
     forget()
     view.end(answer)
-    const faults = [...check(sample, answer, backend), ...(agreed ? [] : ['the result does not say what was streamed'])]
     if (faults.length === 0) out.write(paint.dim(`  ${checkedLine(backend, id)}\n`))
     return faults.map(fault => `${title}: ${fault}`)
   } finally {
@@ -99,52 +87,9 @@ async function show(
   }
 }
 
-/**
- * Whether the result says what was streamed: the same where the sample only prints, else as its beginning (a value or a traceback
- * follows). Waits for a last delta that is on its way.
- */
-async function agrees(backend: EmbeddedBackend, sample: Sample, answer: Answer): Promise<boolean> {
-  const text = summarise(answer).text.trimEnd()
-  const agree = (): boolean => {
-    const streamed = streamedText(backend, answer.fcallId).trimEnd()
-    return sample.expectedStream === null ? streamed !== '' && text.startsWith(streamed) : streamed === text
-  }
-  return await backend.waitFor(agree, LATE_DELTA_LIMIT_MS).then(
-    () => true,
-    () => false,
-  )
-}
-
-function check(sample: Sample, answer: Answer, backend: EmbeddedBackend): string[] {
-  const faults: string[] = []
-  const { status, text } = summarise(answer)
-  if (status !== sample.expectedStatus) faults.push(`ended as ${status}, expected ${sample.expectedStatus}`)
-  for (const expected of sample.expectedTexts) {
-    if (!text.includes(expected)) faults.push(`the result lacks ${JSON.stringify(expected)}`)
-  }
-  if (sample.expectedStream !== null) {
-    const { deltas, overMs } = sample.expectedStream
-    const came = backend.deltas(answer.fcallId)
-    const spread = (came.at(-1)?.atMs ?? 0) - (came[0]?.atMs ?? 0)
-    if (came.length < deltas || spread < overMs) {
-      faults.push(
-        `${came.length} messages over ${Math.round(spread)} ms were streamed, expected ${deltas} over ${overMs}`,
-      )
-    }
-  }
-  return faults
-}
-
 function checkedLine(backend: EmbeddedBackend, fcallId: string): string {
   const messages = backend.deltas(fcallId).length
   return `checked: status and text as expected, the output came in ${messages} ${messages === 1 ? 'message' : 'messages'}`
-}
-
-function streamedText(backend: EmbeddedBackend, fcallId: string): string {
-  return backend
-    .deltas(fcallId)
-    .map(delta => delta.text)
-    .join('')
 }
 
 async function stopWorker(worker: RunningWorker, faults: string[]): Promise<void> {

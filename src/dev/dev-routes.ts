@@ -18,8 +18,9 @@ const confirmSchema = z.strictObject({ fcall_id: z.string(), approve: z.boolean(
 
 /**
  * `POST /dev/call` {code, timeout_seconds?} streams a call's output and then its result as text/plain; `POST /dev/confirm`
- * {fcall_id, approve} is a person's word where the worker asks for one. Only for programs on this machine: a web page can neither
- * reach them by a name of its own (Host) nor from its own origin (Origin), nor without a preflight (content type).
+ * {fcall_id, approve} is a person's word where the worker asks for one. They ask for no key and so are for programs on this machine
+ * only: another one's address is refused, and a web page can neither reach them by a name of its own (Host) nor from its own origin
+ * (Origin), nor without a preflight (content type).
  *
  * `close` tells the clients that still wait that nothing more will come, and resolves when they have heard it, or soon.
  */
@@ -74,7 +75,12 @@ async function accept<T>(request: IncomingMessage, response: ServerResponse, sch
   return null
 }
 
-function refusalOf({ headers, method }: IncomingMessage): { readonly status: number; readonly text: string } | null {
+function refusalOf({
+  headers,
+  method,
+  socket,
+}: IncomingMessage): { readonly status: number; readonly text: string } | null {
+  if (!isLoopbackAddress(socket.remoteAddress ?? '')) return { status: 403, text: 'only for programs on this machine' }
   if (!isLoopback(`http://${headers.host ?? ''}`))
     return { status: 403, text: 'the Host header is not of this machine' }
   if (headers.origin !== undefined && !isLoopback(headers.origin))
@@ -84,6 +90,11 @@ function refusalOf({ headers, method }: IncomingMessage): { readonly status: num
     return { status: 415, text: "the body must be JSON: -H 'content-type: application/json'" }
   }
   return null
+}
+
+/** Of a socket, as the kernel names it; IPv4 on an IPv6 socket included. */
+export function isLoopbackAddress(address: string): boolean {
+  return /^(?:::ffff:)?127\.|^::1$/.test(address)
 }
 
 function isLoopback(origin: string): boolean {

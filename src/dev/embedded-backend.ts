@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, isIPv6, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ToolCall } from '../backend/protocol.js'
 import { type CallStore, createCallStore, type Redelivery } from './call-store.js'
@@ -23,7 +23,9 @@ const DELTA_PATH = '/v1/delta/ws'
 type Route = (request: IncomingMessage, response: ServerResponse, stopping: AbortSignal) => Promise<void>
 
 export interface EmbeddedBackendOptions {
-  /** TCP port on 127.0.0.1; default 0, any free one, which stays the same over stop() and start(). */
+  /** Address to listen on; default 127.0.0.1. Another one lets in whoever reaches it and has the key. */
+  readonly host?: string
+  /** TCP port; default 0, any free one, which stays the same over stop() and start(). */
   readonly port?: number
   /** Paths of the GraphQL endpoint; default /v1/graphql and /v1/jailed-bot. */
   readonly endpoints?: readonly string[]
@@ -39,7 +41,7 @@ export interface EmbeddedBackendOptions {
 
 export interface EmbeddedBackend
   extends Omit<Ledger, 'post' | 'register' | 'requestConfirmation' | 'recordDelta' | 'recordDeltaFault'> {
-  /** Base URL with a slash at its end. */
+  /** Base URL with a slash at its end, as programs of this machine reach it. */
   readonly url: string
   readonly port: number
   /** The accepted API key; "" where only other credentials are accepted. */
@@ -78,11 +80,12 @@ export interface EmbeddedBackend
 }
 
 /**
- * The backend of docs/protocol.md in this process, on the loopback interface only: a real GraphQL server over HTTP and websocket, and the
- * delta websocket. For `dev`, `demo` and tests; it keeps everything in memory.
+ * The backend of docs/protocol.md in this process, on the loopback interface unless `host` says otherwise: a real GraphQL server over HTTP
+ * and websocket, and the delta websocket. For `dev`, `demo`, `backend` and tests; it keeps everything in memory.
  */
 export async function startEmbeddedBackend(options: EmbeddedBackendOptions = {}): Promise<EmbeddedBackend> {
   const now = options.now ?? (() => performance.now())
+  const host = options.host ?? LOOPBACK
   const endpoints = options.endpoints ?? ['/v1/graphql', '/v1/jailed-bot']
   let accepted = options.accepted ?? { apiKey: `fx-embedded-${randomBytes(12).toString('hex')}` }
   const events = createEvents()
@@ -135,7 +138,7 @@ export async function startEmbeddedBackend(options: EmbeddedBackendOptions = {})
   async function listen(port: number, attempts: number): Promise<number> {
     // After a stop() another process may hold the port for a moment, as the source of a connection of its own.
     for (let attempt = 1; ; attempt += 1) {
-      server.listen(port, LOOPBACK)
+      server.listen(port, host)
       try {
         await once(server, 'listening')
         return (server.address() as AddressInfo).port
@@ -161,7 +164,7 @@ export async function startEmbeddedBackend(options: EmbeddedBackendOptions = {})
   const port = await listen(options.port ?? 0, 1)
 
   return {
-    url: `http://${LOOPBACK}:${port}/`,
+    url: `http://${reachable(host)}:${port}/`,
     port,
     get apiKey() {
       return accepted.apiKey ?? ''
@@ -219,6 +222,13 @@ async function waitForAnswer(
   const answer = final()
   if (answer === undefined) throw new Error(`the answer to ${fcallId} is gone`)
   return answer
+}
+
+/** How a program of this machine writes the address in a URL: a server on all addresses is reached on the loopback interface. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return LOOPBACK
+  if (host === '::') return '[::1]'
+  return isIPv6(host) ? `[${host}]` : host
 }
 
 function pathOf(request: IncomingMessage): string {

@@ -1,7 +1,11 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { loadConfig } from '../../src/config.js'
+import { startHealthServer } from '../../src/telemetry/health-server.js'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
@@ -23,6 +27,14 @@ describe('docker/seccomp.json', () => {
     expect(added.map(rule => rule.names)).toEqual([
       ['unshare', 'clone', 'setns', 'mount', 'mount_setattr', 'pivot_root', 'umount2', 'sethostname'],
     ])
+  })
+
+  test('adds nothing that the engine does not allow to a process with CAP_SYS_ADMIN', () => {
+    const privileged = profile.syscalls
+      .filter(rule => (rule.includes as { caps?: string[] } | undefined)?.caps?.includes('CAP_SYS_ADMIN'))
+      .flatMap(rule => rule.names)
+    // pivot_root is in no rule of the engine's: its own container runtime calls it before the filter is set.
+    expect(added.flatMap(rule => rule.names).filter(name => !privileged.includes(name))).toEqual(['pivot_root'])
   })
 
   test('adds what the generator says', async () => {
@@ -56,7 +68,7 @@ describe('docker/seccomp.json', () => {
 
 describe('docker-compose.yml', () => {
   const compose = read('docker-compose.yml')
-  const script = read('docker/test.sh')
+  const script = read('docker/test/checks.sh')
 
   test.each([
     ['read_only: true', '--read-only'],
@@ -78,6 +90,26 @@ describe('docker-compose.yml', () => {
     const drainMs = Number(/DRAIN_MS: "(\d+)"/.exec(compose)?.[1])
     const graceSeconds = Number(/stop_grace_period: (\d+)s/.exec(compose)?.[1])
     expect(graceSeconds).toBe(drainMs / 1000 + 10)
+  })
+
+  test('gives the demo a backend that a worker without an .env comes to', () => {
+    const demo = Object.fromEntries(
+      read('docker/demo.env')
+        .split('\n')
+        .filter(line => line.includes('=') && !line.startsWith('#'))
+        .map(line => line.split(/=(.*)/s).slice(0, 2)),
+    ) as Record<string, string>
+    const { backend } = loadConfig({ HOME: '/home/u', ...demo }, { cpus: 2, memoryBytes: 4e9 }, { backend: true })
+    const { hostname, port } = new URL(backend?.baseUrl ?? '')
+    expect(compose).toContain(`aliases: [${hostname}]`)
+    expect(compose).toContain(`command: [backend, --host, 0.0.0.0, --port, "${port}"]`)
+  })
+
+  test('publishes the port that the image exposes, for this machine alone', () => {
+    const port = /^EXPOSE (\d+)$/m.exec(read('Dockerfile'))?.[1]
+    expect(compose).toContain(`- "127.0.0.1:${port}:${port}"`)
+    expect(compose).toContain(`HEALTH_PORT: "${port}"`)
+    expect(compose.match(/^ +ports:/gm)).toHaveLength(1)
   })
 
   test('gives the memory that its calls at once need', () => {
@@ -104,10 +136,51 @@ describe('Dockerfile', () => {
     expect(names.filter(name => name !== 'NODE_ENV' && !new RegExp(`^#?${name}=`, 'm').test(example))).toEqual([])
   })
 
+  test.each(['version', 'revision', 'created', 'source', 'licenses', 'title', 'description'])(
+    'has the label %s',
+    name => {
+      expect(dockerfile).toMatch(new RegExp(`org\\.opencontainers\\.image\\.${name}="[^"]+"`))
+    },
+  )
+
+  test('runs as a user of its own, and lets any uid of group 0 write the journal', () => {
+    expect(dockerfile).toMatch(/^USER worker$/m)
+    expect(dockerfile).toContain('install -d -o worker -g root -m 0770 /var/lib/python-execute')
+  })
+
   test('gives what it copies to the build', () => {
     const ignore = read('.dockerignore')
     const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(match => (match[1] ?? '').split(' '))
     expect(copied).toContain('src')
     expect(copied.filter(name => !ignore.split('\n').includes(`!${name}`))).toEqual([])
+  })
+})
+
+describe('the health check of the image', () => {
+  const program = fileURLToPath(new URL('../../docker/healthcheck.mjs', import.meta.url))
+
+  async function check(env: Record<string, string>): Promise<{ code: number | null; stdout: string }> {
+    const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    let stdout = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text
+    })
+    const [code] = (await once(child, 'close')) as [number | null]
+    return { code, stdout }
+  }
+
+  test('passes while the worker answers, wherever it listens, and fails when it does not', async () => {
+    const server = await startHealthServer({ host: '0.0.0.0', port: 0, view: () => null })
+    const { port } = new URL(server.url)
+    expect(await check({ HEALTH_HOST: '0.0.0.0', HEALTH_PORT: port })).toEqual({ code: 0, stdout: '' })
+    expect(await check({ HEALTH_PORT: port })).toEqual({ code: 0, stdout: '' })
+    await server.close()
+    const { code, stdout } = await check({ HEALTH_HOST: '0.0.0.0', HEALTH_PORT: port })
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/^127\.0\.0\.1:\d+\/livez: .*ECONNREFUSED/)
+  })
+
+  test('says nothing against a worker that serves no health', async () => {
+    expect(await check({ HEALTH_PORT: 'off' })).toEqual({ code: 0, stdout: '' })
   })
 })

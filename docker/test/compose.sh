@@ -1,0 +1,73 @@
+# For docker/test.sh: docker-compose.yml as it is, with Compose itself. Only the image's name and the published port are other ones.
+
+folder=$work/compose
+project=python-execute-test-$$
+mkdir -p "$folder/docker"
+cp docker-compose.yml "$folder"
+cp docker/seccomp.json docker/demo.env "$folder/docker"
+cat >"$folder/docker-compose.override.yml" <<YAML
+services:
+  worker: { image: "$image", ports: !override ["127.0.0.1::8470"], labels: ["$label"] }
+  backend: { image: "$image", labels: ["$label"] }
+YAML
+
+# The installed one if it is new enough, else Debian's in a container, which speaks to the engine's socket.
+if version=$(docker compose version --short 2>/dev/null) && [ "$(printf '2.24\n%s\n' "${version#v}" | sort -V | head -n 1)" = 2.24 ]; then
+  compose() { (cd "$folder" && docker compose --project-name "$project" "$@"); }
+else
+  socket=${DOCKER_HOST:-unix:///var/run/docker.sock}
+  docker build --quiet --network host --tag python-execute-compose:test - >/dev/null <<DOCKERFILE
+FROM $runtime
+RUN apt-get update && apt-get install -y --no-install-recommends docker-compose docker-cli
+DOCKERFILE
+  compose() {
+    run --rm --network none --volume "${socket#unix://}:/var/run/docker.sock" --volume "$folder:$folder" --workdir "$folder" \
+      python-execute-compose:test docker compose --project-name "$project" --ansi never "$@"
+  }
+  version=$(compose version --short)
+fi
+echo "with Compose $version"
+
+# Not `succeeds`, which would keep what is started waiting for the end of its output.
+if compose --profile demo up --detach >"$work/up" 2>&1; then
+  passed 'compose: --profile demo up, without any .env'
+else
+  failed 'compose: --profile demo up, without any .env' "$(cat "$work/up")"
+fi
+wait_for 60 'sample calls came back' compose --profile demo logs backend || true
+says 'compose: the backend shows the samples come back' 'All 3 sample calls came back as they should.' \
+  compose --profile demo logs backend
+worker=$(compose ps --quiet worker)
+backend=$(compose --profile demo ps --quiet backend)
+says 'compose: the first lines of the log say the namespaces tier' '"tier":"namespaces","layers"' \
+  bash -c "docker logs $worker 2>&1 | head -n 6"
+says 'compose: /readyz is green and says so too' '200 namespaces' readyz "$worker"
+says 'compose: the page is published, for this machine alone' '127.0.0.1:' compose port worker 8470
+port=$(compose port worker 8470)
+says 'compose: the page can be looked at' 'namespaces' run --rm --network host --entrypoint node "$image" --input-type=module -e \
+  'console.log(await (await fetch(`http://${process.argv[1]}/`)).text())' "$port"
+says 'compose: the backend is published nowhere' 'map[]' docker inspect --format '{{.HostConfig.PortBindings}}' "$backend"
+says 'compose: no way to send calls but from the backend'\''s own container' '403' script "$worker" \
+  'console.log((await fetch("http://demo-backend:8471/dev/call", { method: "POST" })).status)'
+wait_for 60 '"healthy"' docker inspect --format '{{json .State.Health.Status}}' "$worker" || true
+says 'compose: the engine finds it healthy' 'healthy' docker inspect --format '{{.State.Health.Status}}' "$worker"
+
+# The call outlasts the drain's budget, so that all of stop_grace_period is needed.
+begin_call "$backend" 'import time
+time.sleep(120)'
+from=$SECONDS
+compose stop worker >/dev/null 2>&1
+took=$((SECONDS - from))
+wait "$answer" || true
+says 'compose stop: a call that outlasts the budget is answered' 'may have run in part' cat "$work/answer"
+says 'compose stop: the worker ends by itself, with exit code 0' 'exited with 0.' ended "$worker"
+at_most 'compose stop: within its grace period' "$took" 34 s
+figures+=("compose stop with a call that outlasts the budget of 25 s: $took s")
+compose start worker >/dev/null 2>&1
+wait_for 60 '200 namespaces' readyz "$worker" || true
+says 'compose start: serves again on the same volume' 'completed' call "$backend" 'print(1)'
+compose --profile demo down --volumes --timeout 35 >/dev/null 2>&1
+says 'compose down: leaves no container' '0' bash -c "docker ps --all --quiet --filter label=com.docker.compose.project=$project | wc -l"
+
+printf 'FLEXUS_API_BASEURL=https://backend.example/\nFLEXUS_API_KEY=fx-of-the-env-file\n' >"$folder/.env"
+says 'compose: .env goes before the demo'\''s settings' 'https://backend.example/' compose config
