@@ -5,6 +5,7 @@
 #   docker/test.sh            with the engine that `docker` reaches; as root, one is started for the test if there is none
 #   BASE=… RUNTIME=… …        other base images; if the default ones can't be pulled, make-base.sh makes stand-ins
 #   CASES=FOLDER …            the cases of a folder (*.jsonl, and run.mjs, which node runs) with each kind of settings as well
+#   SCREENSHOT=FILE …         keeps the picture of the worker's page (PNG), which is made where chromium is installed
 #   KEEP_IMAGE=1 …            leaves the image behind
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +18,12 @@ source docker/test/checks.sh
 cleanup() {
   docker ps --all --quiet --filter "label=$label" | xargs -r docker rm --force --volumes >/dev/null 2>&1 || true
   docker volume ls --quiet --filter "label=$label" | xargs -r docker volume rm >/dev/null 2>&1 || true
-  [ -n "${KEEP_IMAGE:-}" ] || docker image rm -f "$image" >/dev/null 2>&1 || true
+  # Compose's own, where the test was ended between.
+  for kind in network volume; do
+    docker "$kind" ls --quiet --filter "label=com.docker.compose.project=python-execute-test-$$" |
+      xargs -r docker "$kind" rm >/dev/null 2>&1 || true
+  done
+  [ -n "${KEEP_IMAGE:-}" ] || docker image rm -f "$image" python-execute-compose:test >/dev/null 2>&1 || true
   if [ -n "$engine" ]; then
     kill "$engine" 2>/dev/null || true
     wait "$engine" 2>/dev/null || true

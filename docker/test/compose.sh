@@ -46,6 +46,25 @@ says 'compose: the page is published, for this machine alone' '127.0.0.1:' compo
 port=$(compose port worker 8470)
 says 'compose: the page can be looked at' 'namespaces' run --rm --network host --entrypoint node "$image" --input-type=module -e \
   'console.log(await (await fetch(`http://${process.argv[1]}/`)).text())' "$port"
+# In a browser, as a person sees it: laid out, with the colours of its parts, and the tables within the window.
+if command -v chromium >/dev/null; then
+  browse() { # options of chromium…
+    timeout 60 chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
+      --user-data-dir="$work/browser" --window-size=1000,800 "$@" "http://$port/" 2>/dev/null
+  }
+  says 'compose: a browser shows that the worker serves' '<strong>serving</strong>' browse --dump-dom
+  browse --screenshot="$work/page.png" >/dev/null || true
+  succeeds 'compose: a screenshot of it has text, and the colour of what is well' inside python3 -i "$image" -c 'import io, sys
+from PIL import Image
+image = Image.open(io.BytesIO(sys.stdin.buffer.read())).convert("RGB")
+colours = dict((colour, count) for count, colour in image.getcolors(1 << 24))
+print(image.size, len(colours))
+assert image.size == (1000, 800) and len(colours) > 20
+assert colours.get((0x1a, 0x7f, 0x37), 0) > 500 and colours.get((0, 0, 0), 0) > 500' <"$work/page.png"
+  [ -z "${SCREENSHOT:-}" ] || cp "$work/page.png" "$SCREENSHOT"
+else
+  echo 'NOT TESTED: the page in a browser (Debian: chromium)'
+fi
 says 'compose: the backend is published nowhere' 'map[]' docker inspect --format '{{.HostConfig.PortBindings}}' "$backend"
 says 'compose: no way to send calls but from the backend'\''s own container' '403' script "$worker" \
   'console.log((await fetch("http://demo-backend:8471/dev/call", { method: "POST" })).status)'
