@@ -51,8 +51,13 @@ cases() { # sentence, tier, options of docker run…
       "$label" "$(printf '%q ' "$@")" "$image"
   } >"$work/run-case"
   chmod +x "$work/run-case"
-  says "$sentence: cases iso- and out-" ' 0 failed' env CASES_CMD="$work/run-case" \
-    node "$CASES/run.mjs" --tier "$tier" --only iso- --only out-
+  local answer
+  answer=$(CASES_CMD="$work/run-case" node "$CASES/run.mjs" --tier "$tier" --only iso- --only out- 2>&1) || true
+  if grep -Eq '^[1-9][0-9]* passed, 0 failed' <<<"$answer"; then
+    passed "$sentence: cases iso- and out-: $(tail -n 1 <<<"$answer")"
+  else
+    failed "$sentence: cases iso- and out-" "$answer"
+  fi
 }
 
 in_service() { # sentence, tier, options of docker run…
