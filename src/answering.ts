@@ -84,6 +84,8 @@ export async function deliverReply(
         return { delivery, safe: true }
       }
       if (delivery.why === 'refused' && delivery.error.kind === 'never') context.onForbidden(delivery.error.message)
+      // The request got through, whatever we were told: the call is answered as the person has decided.
+      if (context.journal.hasDecided(call)) return { delivery, safe: true }
       // Nobody was asked and nobody will answer: the model has to know, now or when the backend can be reached.
       const why = delivery.why === 'aborted' ? 'the worker is being stopped' : delivery.error.message
       return await deliverReply(

@@ -109,6 +109,11 @@ async function knownAlready(
     case 'settled':
       log.info('call delivered again after it was answered')
       return (await postAnswer(answering, claim.answer, context, log)).safe
+    case 'stored': {
+      log.info('call delivered again after its answer was refused')
+      const answer = await context.journal.stored(answering.key)
+      return answer === null || (await postAnswer(answering, answer, context, log)).safe
+    }
   }
 }
 
@@ -148,7 +153,7 @@ async function replyTo(
   try {
     return await context.admission.run(call.located_fgroup_id, waiting.signal, async queueMs => {
       waiting.end()
-      await context.journal.started(key)
+      if (!(await context.journal.started(key))) throw new Interruption('the journal of the worker can not be written')
       run.started = true
       return tool.handle(invocation(Math.round(queueMs * 100) / 100))
     })

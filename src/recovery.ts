@@ -7,6 +7,12 @@ import { answer } from './tool/outcome-without-run.js'
 
 /** The backend has given the call up long before, but the answer may still be of use to whoever reads the thread. */
 const UNDELIVERED_KEPT_MS = 24 * 3_600_000
+/** Clocks jump: so often, over so long, it must have been offered in this life too. */
+const OFFERED_LEAST = 5
+const OFFERED_LEAST_MS = 10 * 60_000
+/** Between rounds, while the backend may still take them; the worker itself has further ones. */
+const FIRST_PAUSE_MS = 2_000
+const LONGEST_PAUSE_MS = 60_000
 /** Answers can be large, and the backend has just come back. */
 const AT_ONCE = 8
 
@@ -24,6 +30,9 @@ export class Recovery {
   readonly #options: RecoveryOptions
   readonly #limit = pLimit(AT_ONCE)
   readonly #inHand = new Set<string>()
+  readonly #offers = new Map<string, { times: number; readonly firstMs: number }>()
+  #pauseMs = FIRST_PAUSE_MS
+  #timer: NodeJS.Timeout | null = null
 
   constructor(options: RecoveryOptions) {
     this.#options = options
@@ -47,6 +56,25 @@ export class Recovery {
     }
   }
 
+  /** No further rounds by itself. */
+  close(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+
+  /** One attempt a round, so that one answer that is not taken does not keep back the others. */
+  #runLater(): void {
+    if (this.#options.context.stopPosting.aborted) return
+    this.#timer ??= setTimeout(
+      () => {
+        this.#timer = null
+        this.run()
+      },
+      this.#pauseMs * (0.5 + Math.random()),
+    )
+    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2)
+  }
+
   /** Whether the call is safe. */
   async #answer(leftover: Leftover): Promise<boolean> {
     const { context } = this.#options
@@ -56,20 +84,34 @@ export class Recovery {
     if (context.stopPosting.aborted) return true
     const taken = await context.journal.takeOver(key)
     if (taken === null) return true
-    const ageMs = (context.wallClock ?? Date.now)() - claimedAt
-    const answering: Answering = { call, key, giveUpAtMs: performance.now() + GIVE_UP_MS - ageMs }
+    const ageMs = Math.max(0, (context.wallClock ?? Date.now)() - claimedAt)
+    const answering: Answering = { call, key, giveUpAtMs: performance.now() }
     if (taken.answer === null) {
       log.warn({ state, ageMs }, 'a call was cut off by the end of the worker')
       const reply = answer(this.#outcome(leftover))
-      return (await deliverReply(answering, reply, () => reply, context, log))?.safe ?? true
+      const concluded = await deliverReply(answering, reply, () => reply, context, log)
+      if (concluded?.delivery.delivered === false) this.#runLater()
+      return concluded?.safe ?? true
     }
     const { delivery, safe } = await postAnswer(answering, taken.answer, context, log)
-    if (delivery.delivered) log.info({ ageMs }, 'an answer from the journal was delivered')
-    else if (delivery.why === 'gave_up' && ageMs > UNDELIVERED_KEPT_MS) {
+    if (delivery.delivered) {
+      this.#offers.delete(key)
+      this.#pauseMs = FIRST_PAUSE_MS
+      log.info({ ageMs }, 'an answer from the journal was delivered')
+    } else if (delivery.why === 'gave_up' && ageMs > UNDELIVERED_KEPT_MS && this.#wasOffered(key)) {
       log.error({ ageMs, reason: delivery.error.message }, 'nobody has taken an answer for a day, it is given up')
       return await context.journal.rejected(key, `not taken within a day: ${delivery.error.message}`)
     }
+    if (!delivery.delivered && ageMs < GIVE_UP_MS) this.#runLater()
     return safe
+  }
+
+  /** Often and long enough to give it up; counts one more offer. */
+  #wasOffered(key: string): boolean {
+    const offer = this.#offers.get(key) ?? { times: 0, firstMs: performance.now() }
+    offer.times++
+    this.#offers.set(key, offer)
+    return offer.times >= OFFERED_LEAST && performance.now() - offer.firstMs >= OFFERED_LEAST_MS
   }
 
   #outcome({ state, since }: Leftover) {
@@ -83,7 +125,7 @@ export class Recovery {
           true,
         )
       case 'settled': // its record has become unreadable
-        return outcomes.broken('the worker was ended and started anew, and the result was lost', true)
+        return outcomes.broken('the code had ended, and its result was lost when the worker was started anew', true)
     }
   }
 }

@@ -25,6 +25,8 @@ const END_RESERVE_MS = 5_000
 const END_RESERVE_SHARE = 0.4
 /** An answer that the backend did not take in its 10 minutes is offered again so often, and whenever the backend has come back. */
 const OFFER_AGAIN_MS = 10 * 60_000
+/** For the journal to be written when nothing is left of the budget. */
+const JOURNAL_CLOSE_LEAST_MS = 1_000
 /** For calls to notice that they may not post any more. */
 const LAST_WAIT_MS = 1_000
 
@@ -191,6 +193,7 @@ export class Worker {
     this.#setState('draining', reason)
     this.#endFullTimer()
     clearInterval(this.#offerAgain)
+    this.#recovery.close()
     const end = performance.now() + drainMs
     const left = () => Math.max(0, end - performance.now())
     const unansweredBefore = this.#calls.unanswered
@@ -206,7 +209,7 @@ export class Worker {
     // Posts that are ended now leave their answers in the journal, and are as well kept there.
     const done = await this.#calls.allDoneWithin(LAST_WAIT_MS)
     await this.#link.api.close()
-    const written = await this.#options.journal.close()
+    const written = await this.#options.journal.close(Math.max(JOURNAL_CLOSE_LEAST_MS, left()))
     this.#setState('stopped', reason)
     return done && written && this.#calls.unanswered === unansweredBefore
   }

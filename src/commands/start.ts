@@ -32,6 +32,7 @@ interface Running {
   readonly worker: Worker
   readonly tools: Toolset
   readonly recorder: Recorder
+  readonly journal: DiskJournal
 }
 
 /** Serves the configured backend until a signal ends it. Returns the exit code. */
@@ -93,7 +94,7 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
     return code
   }
 
-  const { worker, tools, recorder } = running
+  const { worker, tools, recorder, journal } = running
   const { code, reason } = await ended
   const answered = await worker.stop(
     reason,
@@ -103,6 +104,8 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   recorder.close()
   await health?.close()
   log.info({ answered, reason }, 'worker has stopped')
+  // A thread that waits for a disk keeps the process from any other end.
+  if (journal.isStuck) process.kill(process.pid, 'SIGKILL')
   return code !== 0 ? code : answered ? 0 : EXIT_UNANSWERED
 }
 
@@ -132,7 +135,7 @@ async function bringUp(
   worker = started.worker
   worker.setImpaired('journal', illJournal)
   recorder.identify(started.tools.identity)
-  return { ...started, recorder }
+  return { ...started, recorder, journal }
 }
 
 /** null where the configuration wants none. Errors: HealthPortUnavailable. */
@@ -161,7 +164,7 @@ async function openJournal(
   { config }: Setup,
   log: Logger,
   onHealth: (reason: string | null) => void,
-): Promise<Journal> {
+): Promise<DiskJournal> {
   const { path } = await findInterpreter(config.sandbox.python, process.env)
   const { stateDir } = config
   await holdStateDir(stateDir, path)

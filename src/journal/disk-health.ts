@@ -81,6 +81,7 @@ export class DiskHealth {
       await this.#options.tryAgain()
       if (this.#refusingSince !== null && !this.#closed) this.#tryLater()
     }, this.#patience.tryAgainMs)
+    this.#timer.unref() // a worker that does not come up, or has stopped, must not be held by it
   }
 
   close(): void {

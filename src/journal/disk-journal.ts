@@ -3,13 +3,13 @@ import type { Logger } from 'pino'
 import { DiskHealth, type DiskPatience } from './disk-health.js'
 import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
 import { MemoryJournal } from './memory-journal.js'
-import type { CallRecord } from './record.js'
+import { type CallRecord, fileNameOf } from './record.js'
 import { RecordStore } from './record-store.js'
 
 /** A person is asked for so long; the backend's own limit is not known (docs/protocol.md, "Asking a person"). */
 const ASKED_KEPT_MS = 30 * 24 * 3_600_000
 /** File operations go through four threads of Node's, which resolve names for the network as well. */
-const WRITES_AT_ONCE = 3
+const WRITES_AT_ONCE = 2
 /** A disk that takes longer, such as a network share that has gone, counts as one that refuses. */
 const WRITE_WITHIN_MS = 10_000
 
@@ -39,13 +39,19 @@ export class DiskJournal implements Journal {
   readonly #store: RecordStore
   readonly #entries = new Map<string, Entry>()
   readonly #leftovers = new Set<string>()
+  /** Names of the files of calls whose answer the backend has refused for good. */
+  readonly #rejected: Set<string>
   readonly #limit = pLimit(WRITES_AT_ONCE)
   readonly #health: DiskHealth
   readonly #log: Logger
   readonly #now: () => number
 
-  private constructor(store: RecordStore, records: readonly CallRecord[], options: DiskJournalOptions) {
+  private constructor(
+    { store, records, rejected }: Awaited<ReturnType<typeof RecordStore.open>>,
+    options: DiskJournalOptions,
+  ) {
     this.#store = store
+    this.#rejected = new Set(rejected)
     this.#log = options.log
     this.#now = options.wallClock ?? Date.now
     this.#health = new DiskHealth({
@@ -60,21 +66,24 @@ export class DiskJournal implements Journal {
 
   /** Errors: the folder can't be made or read. One that can't be written to is told, and tried again. */
   static async open(options: DiskJournalOptions): Promise<DiskJournal> {
-    const { store, records } = await RecordStore.open(options.stateDir, options.log)
-    const journal = new DiskJournal(store, records, options)
+    const journal = new DiskJournal(await RecordStore.open(options.stateDir, options.log), options)
     await journal.#tryAgain()
     return journal
   }
 
   keyOf(call: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string {
-    return this.#memory.keyOf(call)
+    const decided = `${call.fcall_id}:decided`
+    // Memory forgets, the disk does not.
+    const hasAsked = this.#recordOf(call.fcall_id)?.state === 'asked' || this.#recordOf(decided) !== null
+    return call.confirmed_by_human !== null && hasAsked ? decided : this.#memory.keyOf(call)
   }
 
   claim(key: string, call: ClaimedCall): Claim {
     const claim = this.#memory.claim(key)
     if (claim.kind === 'settled') this.#leftovers.delete(key)
     // Forgotten in memory, but there: whoever works on the leftovers posts it.
-    if (claim.kind === 'fresh' && this.#entries.get(key)?.record != null) return { kind: 'known' }
+    if (claim.kind === 'fresh' && this.#recordOf(key) !== null) return { kind: 'known' }
+    if (claim.kind === 'fresh' && this.#rejected.has(fileNameOf(key))) return { kind: 'stored' }
     if (claim.kind === 'fresh') {
       if (key !== call.fcall_id) this.#drop(call.fcall_id) // the person has answered: nothing to be kept for that any more
       const at = this.#now()
@@ -87,9 +96,22 @@ export class DiskJournal implements Journal {
     return claim
   }
 
-  async started(key: string): Promise<void> {
+  async started(key: string): Promise<boolean> {
     this.#enter(key, 'started', null)
+    // What is on disk would be answered "not run" by the next life: that has to be put right first, whatever the disk's health.
+    if (this.#entries.get(key)?.saved?.state === 'claimed') return await this.#flush(key)
     await this.#persist(key)
+    return true
+  }
+
+  hasDecided(call: Pick<ClaimedCall, 'fcall_id'>): boolean {
+    return this.#memory.hasDecided(call) || this.#recordOf(`${call.fcall_id}:decided`) !== null
+  }
+
+  async stored(key: string): Promise<StoredAnswer | null> {
+    const answer = await this.#store.readRejected(key).catch(() => null)
+    if (answer !== null) await this.#memory.settled(key, answer)
+    return answer
   }
 
   asking(key: string): void {
@@ -140,7 +162,10 @@ export class DiskJournal implements Journal {
         return false
       },
     )
-    this.#drop(key)
+    if (kept) {
+      this.#rejected.add(fileNameOf(key))
+      this.#drop(key)
+    } else this.#leftovers.add(key)
     return kept
   }
 
@@ -160,7 +185,14 @@ export class DiskJournal implements Journal {
     if (record?.state !== 'settled') return { answer: null }
     const claim = this.#memory.claim(key)
     if (claim.kind === 'settled') return { answer: claim.answer }
-    const answer = record.answer ?? (await this.#store.read(key).catch(() => null))?.answer ?? null
+    let answer: StoredAnswer | null
+    try {
+      answer = record.answer ?? (await this.#store.read(key))?.answer ?? null
+    } catch (error) {
+      this.#log.error({ err: error }, 'an answer in the journal can not be read for now')
+      this.#leftovers.add(key)
+      return null
+    }
     if (answer !== null) await this.#memory.settled(key, answer)
     return { answer }
   }
@@ -172,11 +204,21 @@ export class DiskJournal implements Journal {
     return { answers: since.length, oldestSince: since.length === 0 ? null : since.reduce((a, b) => Math.min(a, b)) }
   }
 
-  async close(): Promise<boolean> {
-    const flushed = Promise.all([...this.#entries.keys()].map(key => this.#flush(key))).then(() => {})
-    await withinTime(flushed).catch(() => {}) // what is not written by then is counted below
+  async close(withinMs = WRITE_WITHIN_MS): Promise<boolean> {
+    const flushed = Promise.all([...this.#entries.keys()].map(key => this.#flush(key)))
+    await withinTime(flushed, withinMs).catch(() => {}) // what is not written by then is counted below
     this.#health.close()
-    return this.#unsaved().length === 0
+    // Also a record that should have gone: the next life would answer an answered call.
+    return this.#behind().length === 0
+  }
+
+  /** Whether the disk still has not answered: no exit but by SIGKILL ends the process then. */
+  get isStuck(): boolean {
+    return this.#limit.activeCount > 0
+  }
+
+  #recordOf(key: string): CallRecord | null {
+    return this.#entries.get(key)?.record ?? null
   }
 
   #adopt(record: CallRecord): void {
@@ -227,18 +269,24 @@ export class DiskJournal implements Journal {
   }
 
   /** Brings the disk to what the record is now, or is by its turn. Resolves with whether it is there. */
-  #flush(key: string): Promise<boolean> {
+  async #flush(key: string): Promise<boolean> {
     const entry = this.#entries.get(key)
-    if (entry === undefined) return Promise.resolve(true)
+    if (entry === undefined) return true
+    // One after the other, however long each takes: a late write must not bring back what a later one has removed.
     entry.flushing = entry.flushing.then(() => this.#limit(() => this.#write(key, entry)))
-    return entry.flushing
+    try {
+      return await withinTime(entry.flushing)
+    } catch (error) {
+      this.#health.refused(error)
+      return false
+    }
   }
 
   async #write(key: string, entry: Entry): Promise<boolean> {
     const { record } = entry
     if (entry.saved !== record) {
       try {
-        await withinTime(record === null ? this.#store.remove(key) : this.#store.save(record))
+        await (record === null ? this.#store.remove(key) : this.#store.save(record))
       } catch (error) {
         this.#health.refused(error)
         return false
@@ -261,12 +309,16 @@ export class DiskJournal implements Journal {
     return [...this.#entries].filter(([, { record, saved }]) => record !== null && saved !== record).map(([key]) => key)
   }
 
+  #behind(): string[] {
+    return [...this.#entries].filter(([, { record, saved }]) => saved !== record).map(([key]) => key)
+  }
+
   /** Everything that is not as it should be on disk; where nothing is, whether anything could be. */
   async #tryAgain(): Promise<void> {
-    const behind = [...this.#entries].filter(([, { record, saved }]) => saved !== record).map(([key]) => key)
+    const behind = this.#behind()
     if (behind.length > 0) await Promise.all(behind.map(key => this.#flush(key)))
     else {
-      await withinTime(this.#store.probe()).then(
+      await withinTime(this.#limit(() => this.#store.probe())).then(
         () => this.#health.wrote(),
         (error: unknown) => this.#health.refused(error),
       )
@@ -274,14 +326,14 @@ export class DiskJournal implements Journal {
   }
 }
 
-async function withinTime(operation: Promise<void>): Promise<void> {
+async function withinTime<T>(operation: Promise<T>, ms = WRITE_WITHIN_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const expired = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`the disk did not answer within ${WRITE_WITHIN_MS} ms`)), WRITE_WITHIN_MS)
+    timer = setTimeout(() => reject(new Error(`the disk did not answer within ${ms} ms`)), ms)
   })
   operation.catch(() => {}) // told by the race, or too late
   try {
-    await Promise.race([operation, expired])
+    return await Promise.race([operation, expired])
   } finally {
     clearTimeout(timer)
   }

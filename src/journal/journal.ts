@@ -22,6 +22,8 @@ export type Claim =
   | { readonly kind: 'known' }
   /** Answered before, but the backend asks again: post it once more, then say how that ended. */
   | { readonly kind: 'settled'; readonly answer: StoredAnswer }
+  /** As settled, but the answer has to be fetched: see `stored`. */
+  | { readonly kind: 'stored' }
 
 /** A call whose answer is still to be given and on which nobody works. */
 export interface Leftover {
@@ -43,10 +45,15 @@ export interface Journal {
    */
   keyOf(call: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string
   claim(key: string, call: ClaimedCall): Claim
-  /** Resolves when it is written down that the code starts: not before may it. Never rejects. */
-  started(key: string): Promise<void>
+  /**
+   * Resolves when it is written down that the code starts: not before may it. False: the code may not start, since the disk says
+   * that it has not and can't be told otherwise. Never rejects.
+   */
+  started(key: string): Promise<boolean>
   /** A person is about to be asked, and may answer before we hear that they were: from now on their word is the other key's. */
   asking(key: string): void
+  /** Whether the call was delivered with the word of the person whom we were about to ask. */
+  hasDecided(call: Pick<ClaimedCall, 'fcall_id'>): boolean
   /** The person was asked. Until the answer comes nothing is left to do, for up to 30 days. */
   asked(key: string): void
   /** Not to be answered from here: its tool answers it later, or a scenario has answered it. */
@@ -62,6 +69,8 @@ export interface Journal {
   undelivered(key: string): boolean
   /** The backend refuses the answer for good; a later delivery posts it anew all the same. Whether it is kept for a person to see. */
   rejected(key: string, reason: string): Promise<boolean>
+  /** The answer of a call that was claimed as `stored`, which is then as settled; null where it can't be read. Never rejects. */
+  stored(key: string): Promise<StoredAnswer | null>
   /** Of the life before, and answers that nobody has taken. */
   leftovers(): readonly Leftover[]
   /**
@@ -71,6 +80,6 @@ export interface Journal {
   takeOver(key: string): Promise<{ readonly answer: StoredAnswer | null } | null>
   /** Answers that the backend has not taken so far, and since when the oldest is known (milliseconds since the epoch). */
   outbox(): { readonly answers: number; readonly oldestSince: number | null }
-  /** Writes down what is not yet. Resolves with whether all of it is; never rejects. */
-  close(): Promise<boolean>
+  /** Writes down what is not yet, within the time. Resolves with whether the disk is as it should be; never rejects. */
+  close(withinMs?: number): Promise<boolean>
 }

@@ -34,7 +34,13 @@ export class MemoryJournal implements Journal {
     return { kind: 'settled', answer: entry.answer }
   }
 
-  async started(): Promise<void> {}
+  async started(): Promise<boolean> {
+    return true
+  }
+
+  hasDecided({ fcall_id }: Pick<ClaimedCall, 'fcall_id'>): boolean {
+    return this.#entries.has(`${fcall_id}:decided`)
+  }
 
   asking(key: string): void {
     this.#entries.set(key, { state: 'asked' })
@@ -65,6 +71,10 @@ export class MemoryJournal implements Journal {
   async rejected(key: string): Promise<boolean> {
     this.#posted(key)
     return false
+  }
+
+  async stored(): Promise<null> {
+    return null
   }
 
   leftovers(): readonly Leftover[] {

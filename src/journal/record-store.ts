@@ -1,9 +1,9 @@
 import { constants } from 'node:fs'
-import { chmod, mkdir, open, readdir, rename, stat, unlink, writeFile } from 'node:fs/promises'
+import { chmod, lstat, mkdir, open, readdir, rename, stat, unlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import writeFileAtomic from 'write-file-atomic'
-import { type CallRecord, fileNameOf, parseRecord } from './record.js'
+import { type CallRecord, fileNameOf, parseAnswer, parseRecord } from './record.js'
 
 const RECORD_NAME = /^[0-9a-f]{64}\.json$/
 /** A record that was being written when the worker died; the name is write-file-atomic's. */
@@ -11,6 +11,8 @@ const HALF_WRITTEN_NAME = /^[0-9a-f]{64}\.json\.\d+$/
 /** Larger than any answer that is accepted; what is larger is not ours. */
 const RECORD_MOST_BYTES = 64 * 1024 * 1024
 const REJECTED_MOST = 1_000
+/** A link, or a file that is not ours to read. */
+const NOT_OURS = ['ELOOP', 'EACCES', 'EPERM']
 
 /**
  * The files of the journal: `calls/`, one record a call; `rejected/`, answers that the backend refused for good, at most 1 000;
@@ -31,9 +33,13 @@ export class RecordStore {
 
   /**
    * Opens the store and reads what is there; answers stay on disk, as there may be more than memory holds. What is no record is set aside and
-   * logged. Errors: a folder that can't be made or listed.
+   * logged. `rejected`: the names of the files in rejected/. Errors: a folder that can't be made or listed, or is not ours; a disk that
+   * can't be read.
    */
-  static async open(stateDir: string, log: Logger): Promise<{ store: RecordStore; records: CallRecord[] }> {
+  static async open(
+    stateDir: string,
+    log: Logger,
+  ): Promise<{ store: RecordStore; records: CallRecord[]; rejected: string[] }> {
     const store = new RecordStore(stateDir, log)
     await makeFolder(store.#calls)
     const records: CallRecord[] = []
@@ -47,7 +53,8 @@ export class RecordStore {
       if ('record' in found) records.push({ ...found.record, answer: null })
       else await store.#setAside(entry.name, found.fault)
     }
-    return { store, records }
+    const rejected = await readdir(store.#rejected).catch(() => [])
+    return { store, records, rejected: rejected.filter(name => RECORD_NAME.test(name)) }
   }
 
   /** Writes a record so that it is there whole or not at all, also after a power cut. Errors: those of the file system. */
@@ -61,7 +68,7 @@ export class RecordStore {
     }
   }
 
-  /** The record with its answer; null, and set aside, where it can't be read any more. */
+  /** The record with its answer; null, and set aside, where it is none any more. Errors: those of the file system. */
   async read(key: string): Promise<CallRecord | null> {
     const name = fileNameOf(key)
     const found = await readRecord(path.join(this.#calls, name))
@@ -89,6 +96,16 @@ export class RecordStore {
     const text = JSON.stringify({ ...record, call: shown, reason, rejectedAt: Date.now() })
     await writeWhole(path.join(this.#rejected, name), text)
     await this.#forgetOldRejected()
+  }
+
+  /** The answer of a rejected call; null where there is none. Errors: those of the file system. */
+  async readRejected(key: string): Promise<CallRecord['answer']> {
+    const handle = await open(path.join(this.#rejected, fileNameOf(key)), constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      return parseAnswer(await handle.readFile('utf8'))
+    } finally {
+      await handle.close()
+    }
   }
 
   async #forgetOldRejected(): Promise<void> {
@@ -134,10 +151,17 @@ async function writeWhole(file: string, text: string): Promise<void> {
   })
 }
 
+/** Errors: those of the file system; one that is a link, or not ours: who made it may have had something else in mind. */
 async function makeFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const { mode } = await stat(folder)
-  if ((mode & 0o777) !== 0o700) await chmod(folder, 0o700)
+  const status = await lstat(folder)
+  const uid = process.getuid?.() ?? status.uid
+  if (!status.isDirectory() || status.uid !== uid) {
+    throw new Error(
+      `${folder} is ${status.isDirectory() ? `owned by uid ${status.uid}` : 'no folder'}, it has to be a folder of uid ${uid}`,
+    )
+  }
+  if ((status.mode & 0o777) !== 0o700) await chmod(folder, 0o700)
 }
 
 async function readRecord(file: string): Promise<{ record: CallRecord } | { fault: string }> {
@@ -153,7 +177,10 @@ async function readRecord(file: string): Promise<{ record: CallRecord } | { faul
       await handle.close()
     }
   } catch (error) {
-    return { fault: `can not be read: ${(error as NodeJS.ErrnoException).code ?? 'unknown error'}` }
+    const code = (error as NodeJS.ErrnoException).code ?? ''
+    // Somebody else's; any other error says something of the disk and nothing of the file.
+    if (!NOT_OURS.includes(code)) throw error
+    return { fault: `can not be read: ${code}` }
   }
 }
 

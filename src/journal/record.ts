@@ -8,14 +8,17 @@ const Answer = z.object({
   asPlaceholder: z.boolean(),
 })
 
+/** What a date can hold. */
+const time = z.number().min(0).max(8.64e15)
+
 /** One call as it lies on disk, a file of JSON. Times are milliseconds since the epoch. */
 const CallRecord = z.object({
   version: z.literal(1),
   key: z.string().min(1),
   state: z.enum(['claimed', 'started', 'asked', 'settled']),
-  claimedAt: z.number(),
+  claimedAt: time,
   /** When it came into its state. */
-  since: z.number(),
+  since: time,
   call: z.object({
     fcall_id: z.string().min(1),
     // Without it the answer can't be posted; hence the mode of the files.
@@ -49,4 +52,13 @@ export function parseRecord(fileName: string, text: string): { record: CallRecor
   if ((record.state === 'settled') !== (record.answer !== null))
     return { fault: 'has an answer and is not settled, or none and is' }
   return { record }
+}
+
+/** The answer in the text of a rejected call, or null. */
+export function parseAnswer(text: string): CallRecord['answer'] {
+  try {
+    return z.object({ answer: Answer }).parse(JSON.parse(text)).answer
+  } catch {
+    return null
+  }
 }

@@ -15,13 +15,15 @@ const NO_LOCKS = 11
  */
 const LOCK = `
 import fcntl, sys
-try:
-    fcntl.flock(3, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except BlockingIOError:
-    sys.exit(${HELD})
-except OSError as error:
-    print(error, file=sys.stderr)
-    sys.exit(${NO_LOCKS})
+for fd in (3, 4):
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(${HELD})
+    except OSError as error:
+        if fd == 3:
+            print(error, file=sys.stderr)
+            sys.exit(${NO_LOCKS})
 `
 
 /** STATE_DIR can't be used; the message says why and what would be right. */
@@ -37,13 +39,19 @@ export class StateDirError extends Error {
 export async function holdStateDir(folder: string, python: string): Promise<() => void> {
   // A number, not a FileHandle: that one closes when nothing refers to it any more.
   const fd = openLock(folder)
-  const { code, stderr } = await runLock(fd, python)
+  // Both, since the file can be removed, and some network file systems lock no folder.
+  const folderFd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY)
+  const { code, stderr } = await runLock([fd, folderFd], python)
+  const release = () => {
+    closeSync(fd)
+    closeSync(folderFd)
+  }
   if (code === 0) {
     sign(fd)
-    return () => closeSync(fd)
+    return release
   }
   const holder = holderOf(fd)
-  closeSync(fd)
+  release()
   if (code === HELD) {
     throw new StateDirError(
       `STATE_DIR: ${folder} is in use by another worker (${holder}); give each worker a folder of its own, or stop that one first`,
@@ -75,10 +83,10 @@ function openLock(folder: string): number {
   }
 }
 
-function runLock(fd: number, python: string): Promise<{ code: number | null; stderr: string }> {
+function runLock(fds: readonly number[], python: string): Promise<{ code: number | null; stderr: string }> {
   return new Promise(resolve => {
     const child = spawn(python, ['-I', '-S', '-c', LOCK], {
-      stdio: ['ignore', 'ignore', 'pipe', fd],
+      stdio: ['ignore', 'ignore', 'pipe', ...fds],
       timeout: LOCK_WITHIN_MS,
     })
     let stderr = ''

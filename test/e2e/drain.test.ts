@@ -142,21 +142,6 @@ describe('SIGTERM', () => {
   })
 })
 
-describe('a log that nobody reads any more', () => {
-  it('does not end the worker', async () => {
-    const backend = await startBackend()
-    const worker = await startWorkerProcess(backend, { LOG_LEVEL: 'trace' })
-    worker.child.stdout?.destroy()
-    worker.child.stderr?.destroy()
-    for (const n of [1, 2]) {
-      const call = backend.pushCode(`print(${n})`)
-      expect(textOf(await backend.waitForAnswer(call.fcall_id))).toBe(`${n}\n`)
-    }
-    worker.child.kill('SIGTERM')
-    expect(await worker.exited).toEqual({ code: 0, signal: null })
-  })
-})
-
 describe('kill -9', () => {
   it('of the worker leaves no process of its sandboxes after 2 s, and the next start removes its folder', async () => {
     const backend = await startBackend()

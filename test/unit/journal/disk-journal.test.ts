@@ -249,6 +249,85 @@ describe('DiskJournal', () => {
     ])
   })
 
+  it('does not let code start of which the disk says that it has not, and can not be told', async () => {
+    const dir = folder()
+    const journal = await open(dir)
+    journal.claim('waited', callOf('waited'))
+    await turn()
+    const calls = path.join(dir, 'calls')
+    renameSync(calls, `${calls}.away`)
+    expect(await journal.started('waited')).toBe(false)
+    journal.claim('new', callOf('new'))
+    expect(await journal.started('new')).toBe(true) // of which the disk knows nothing
+    renameSync(`${calls}.away`, calls)
+    expect(states(await afterCrash(dir))).toEqual(['waited claimed'])
+    expect(await journal.started('waited')).toBe(true)
+    expect(states(await afterCrash(dir))).toContain('waited started')
+  })
+
+  it('takes the decision of a person who was asked long ago, when memory has forgotten that', async () => {
+    const dir = folder()
+    const journal = await open(dir)
+    journal.claim('c', callOf('c'))
+    journal.asking('c')
+    journal.asked('c')
+    for (let n = 0; n < 2_100; n++) {
+      journal.claim(`n${n}`, callOf(`n${n}`))
+      journal.left(`n${n}`)
+    }
+    expect(journal.claim('c', callOf('c'))).toEqual({ kind: 'known' })
+    const key = journal.keyOf(callOf('c', true))
+    expect(key).toBe('c:decided')
+    expect(journal.hasDecided(callOf('c'))).toBe(false)
+    expect(journal.claim(key, callOf('c', true))).toEqual({ kind: 'fresh' })
+    expect(journal.hasDecided(callOf('c'))).toBe(true)
+  })
+
+  it('posts a refused answer again when its call comes again in another life, and never runs it', async () => {
+    const dir = folder()
+    const journal = await open(dir)
+    journal.claim('c', callOf('c'))
+    await journal.settled('c', ANSWER)
+    await journal.rejected('c', '400: the thread is locked')
+    await journal.close()
+    const next = await afterCrash(dir)
+    expect(next.claim('c', callOf('c'))).toEqual({ kind: 'stored' })
+    expect(await next.stored('c')).toEqual(ANSWER)
+    next.delivered('c')
+    expect(next.claim('c', callOf('c'))).toMatchObject({ kind: 'settled' })
+  })
+
+  it('keeps a refused answer in the journal where it can not be put aside', async () => {
+    const dir = folder()
+    const journal = await open(dir)
+    writeFileSync(path.join(dir, 'rejected'), 'in the way')
+    journal.claim('c', callOf('c'))
+    await journal.settled('c', ANSWER)
+    expect(await journal.rejected('c', '400: no')).toBe(false)
+    expect(states(journal)).toEqual(['c settled'])
+  })
+
+  it('does not close well while an answered call is still on disk', async () => {
+    const dir = folder()
+    const journal = await open(dir)
+    journal.claim('c', callOf('c'))
+    await journal.settled('c', ANSWER)
+    const calls = path.join(dir, 'calls')
+    renameSync(calls, `${calls}.away`)
+    writeFileSync(calls, 'in the way')
+    journal.delivered('c')
+    expect(await journal.close()).toBe(false)
+  })
+
+  it.each([
+    ['a link', (dir: string) => symlinkSync(folder(), path.join(dir, 'calls'))],
+    ['a file', (dir: string) => writeFileSync(path.join(dir, 'calls'), '')],
+  ])('refuses %s in the place of its folder', async (_, make) => {
+    const dir = folder()
+    make(dir)
+    await expect(open(dir)).rejects.toThrow(/calls/)
+  })
+
   it('finds after a crash, whatever came before it, each unanswered call in the last state that it was told of', async () => {
     const step = fc.record({
       id: fc.constantFrom('a', 'b', 'c'),

@@ -25,6 +25,14 @@ describe('holdStateDir', () => {
     again()
   })
 
+  it('holds the folder also when somebody removes the lock file', async () => {
+    const dir = folder()
+    const release = await holdStateDir(dir, PYTHON)
+    rmSync(path.join(dir, 'lock'))
+    await expect(holdStateDir(dir, PYTHON)).rejects.toThrow(/is in use by another worker/)
+    release()
+  })
+
   it.each([
     ['a file in its place', (dir: string) => path.join(dir, 'file')],
     ['a name that can not be', (dir: string) => path.join(dir, 'x'.repeat(300))],
