@@ -15,6 +15,17 @@ for n in range(1, 80):
     os.write(1, b"%d %d\\n" % (os.getpid(), n * 16))
 time.sleep(2)`
 
+/** Takes gigabytes in one call, while two threads keep the lock that any exact look at its memory waits for. */
+const ONE_CALL = `
+import threading
+page = libc.syscall(ctypes.c_long(NR["mmap"]), None, ctypes.c_long(8192), 3, 0x22, ctypes.c_long(-1), None)
+def busy():
+    while True: libc.mprotect(ctypes.c_void_p(page), 4096, 1); libc.mprotect(ctypes.c_void_p(page), 4096, 3)
+for _ in range(2): threading.Thread(target=busy, daemon=True).start()
+time.sleep(0.05)
+raw(NR["mmap"], 0, 5 << 29, 3, 0x8022 | 0x4000, -1, 0)
+escaped("no limit")`
+
 /** What all processes together had touched when they were ended. */
 function touchedMiB(stdout: string): number {
   const most = new Map<string, number>()
@@ -49,5 +60,16 @@ describe.each<[TierName, number]>([
     }
     expect(touched.toSorted((a, b) => a - b)[1]).toBeLessThan(1.5 * LIMIT_MIB)
     expect(Math.min(...touched)).toBeGreaterThan(0.5 * LIMIT_MIB)
+  })
+
+  it.runIf(forks === 0)('is stopped before that within one call which nobody can look into', async () => {
+    const taken: number[] = []
+    while (taken.length < TRIES && taken.filter(one => one < 1.5 * LIMIT_MIB).length < 2) {
+      const attack = { name: '', code: ONE_CALL, ends: { status: 'out_of_memory', limit: 'memory' } } as const
+      const { report, complaints } = (await ground?.attempt(attack)) ?? {}
+      expect(complaints).toEqual([])
+      taken.push((report?.usage.max_rss_bytes ?? 0) / MIB)
+    }
+    expect(taken.toSorted((a, b) => a - b)[1]).toBeLessThan(1.5 * LIMIT_MIB)
   })
 })

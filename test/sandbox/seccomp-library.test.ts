@@ -184,7 +184,7 @@ waited 9
 memory 50 [1] None
 write 1
 append 1
-fork 38
+fork 1
 exec 38
 socket 38
 chmod 38

@@ -11,6 +11,21 @@ const HELD: Ending = {
 const TOO_MUCH = 360
 const WAIT = 'time.sleep(0.3)\nescaped("no limit")'
 
+/** Two threads that change the process's mappings all the time: who asks what it has mapped waits for them, and for whoever
+ * they wait for. And mappings anywhere. */
+const BUSY_LOCK = `import threading
+def mapped(size, flags, address=None, rights=3):
+    return libc.syscall(ctypes.c_long(NR["mmap"]), address and ctypes.c_long(address), ctypes.c_long(size), ctypes.c_long(rights), ctypes.c_long(flags), ctypes.c_long(-1), None)
+def busy():
+    page = mapped(8192, 0x22)
+    while True:
+        raw(NR["mprotect"], page, 4096, 1)
+        raw(NR["mprotect"], page, 4096, 3)
+def start_busy():
+    for _ in range(2): threading.Thread(target=busy, daemon=True).start()
+    time.sleep(0.05)
+`
+
 /** Memory beyond the limit, of each kind that there is. */
 export const memory: readonly Attack[] = [
   { name: 'anonymous memory', code: `block = b"x" * (${TOO_MUCH} << 20)\n${WAIT}`, ends: OUT },
@@ -28,6 +43,52 @@ export const memory: readonly Attack[] = [
     name: 'MAP_POPULATE in two processes',
     tiers: NAMESPACES,
     code: `os.fork()\nfor _ in range(${TOO_MUCH / 12}): raw(NR["mmap"], 0, 8 << 20, 3, 0x8022, -1, 0)\n${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'MAP_POPULATE of gigabytes in one call, while other threads keep the lock busy',
+    code: `${BUSY_LOCK}start_busy()\nmapped(5 << 29, 0x8022 | 0x4000)\n${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'the same with shared memory',
+    code: `${BUSY_LOCK}start_busy()\nmapped(5 << 29, 0x8021)\n${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'pages written after a fork, by processes that keep their locks busy at the lowest priority',
+    tiers: NAMESPACES,
+    code: `${BUSY_LOCK}block = bytearray(100 << 20)
+for n in range(0, len(block), 4096): block[n] = 1
+def hold():
+    zeros = mapped(64 << 30, 0x4022, None, 1)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    while True: libc.madvise(ctypes.c_void_p(zeros), ctypes.c_size_t(8 << 30), 22)
+for n in range(3):
+    if os.fork() == 0:
+        threading.Thread(target=busy, daemon=True).start()
+        threading.Thread(target=hold, daemon=True).start()
+        time.sleep(0.2)
+        for at in range(0, len(block), 4096): block[at] = n
+        ${WAIT.replaceAll('\n', '\n        ')}
+        time.sleep(9)
+time.sleep(8)`,
+    ends: OUT,
+  },
+  {
+    name: 'shared memory behind many processes with long lists of mappings',
+    tiers: NAMESPACES,
+    code: `import mmap
+area = libc.syscall(ctypes.c_long(NR["mmap"]), None, ctypes.c_long(14000 << 12), ctypes.c_long(0), ctypes.c_long(0x4022), ctypes.c_long(-1), None)
+for n in range(0, 14000, 2): raw(NR["mprotect"], area + (n << 12), 4096, 1)
+for _ in range(8):
+    if os.fork() == 0: time.sleep(9); os._exit(0)
+time.sleep(0.3)
+block = mmap.mmap(-1, 1 << 30)
+for n in range(0, len(block), 4 << 20):
+    block[n : n + (4 << 20)] = bytes(4 << 20)
+    block.madvise(mmap.MADV_DONTNEED)
+${WAIT}`,
     ends: OUT,
   },
   {
@@ -102,6 +163,27 @@ ${WAIT}`,
     ends: OUT,
   },
   {
+    name: 'page tables of single pages, each far from the next',
+    code: `${BUSY_LOCK}reads = ctypes.c_char.from_address
+for n in range(1, ${TOO_MUCH * 128}):
+    at = 0x100000000000 + (n << 30)
+    if mapped(4096, 0x100022, at, 1) != at: break
+    reads(at).value
+${WAIT}`,
+    ends: OUT,
+  },
+  {
+    name: 'page tables, under the name of a line that tells how many they are',
+    code: `${BUSY_LOCK}reads = ctypes.c_char.from_address
+libc.prctl(15, b"VmPTE: 0 ", 0, 0, 0)
+for _ in range(${TOO_MUCH / 2}):
+    at = mapped(1 << 30, 0x4022, None, 1)
+    raw(NR["madvise"], at, 1 << 30, 15)  # no huge pages
+    for n in range(0, 1 << 30, 2 << 20): reads(at + n).value
+${WAIT}`,
+    ends: OUT,
+  },
+  {
     name: 'the stacks of threads',
     code: `import threading
 threading.stack_size(64 << 20)
@@ -113,6 +195,18 @@ ${WAIT}`,
   {
     name: 'memory of a thread whose process shows none, since its leader has ended',
     code: `import threading
+def fill():
+    time.sleep(0.1)
+    block = b"x" * (${TOO_MUCH} << 20)
+    ${WAIT.replaceAll('\n', '\n    ')}
+threading.Thread(target=fill).start()
+raw(NR["exit"], 0)`,
+    ends: OUT,
+  },
+  {
+    name: 'the same, under the name of a line that tells how much it is',
+    code: `import threading
+libc.prctl(15, b"VmSize:x VmRSS:", 0, 0, 0)
 def fill():
     time.sleep(0.1)
     block = b"x" * (${TOO_MUCH} << 20)
@@ -265,12 +359,40 @@ while True:
     try: pair = socket.socketpair()
     except OSError: break
     for one in pair:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 26)
         one.setblocking(False)
         held.append(one)
         try:
             while True: one.send(block)
         except OSError: pass
+time.sleep(0.5)
+print("tried") if os.getpid() == 2 else os._exit(0)`,
+    ends: HELD,
+  },
+  {
+    name: 'larger buffers for sockets',
+    code: `for one in socket.socketpair():
+    for option in (7, 8, 32, 33, 72):  # SO_SNDBUF, SO_RCVBUF, both by force, SO_BUF_LOCK
+        answer = raw(NR["setsockopt"], one.fileno(), 1, option, ctypes.create_string_buffer(struct.pack("i", 1 << 26)), 4)
+        if answer != "EPERM": escaped(option, answer)
+print("tried")`,
+  },
+  {
+    name: 'memory that waits in TCP connections which nobody has accepted, and in closed ones',
+    tiers: NAMESPACES,
+    code: `block = b"x" * 65536
+for _ in range(10):
+    if os.fork() == 0: break
+server = socket.create_server(("127.0.0.1", 0), backlog=1000)
+held = []
+for n in range(900):
+    try: one = socket.create_connection(server.getsockname(), 0.2)
+    except OSError: break
+    one.setblocking(False)
+    try:
+        while True: one.send(block)
+    except OSError: pass
+    if n % 2: held.append(one)
+    else: one.close()
 time.sleep(0.5)
 print("tried") if os.getpid() == 2 else os._exit(0)`,
     ends: HELD,

@@ -97,9 +97,9 @@ print("tried")`,
 print("tried")`,
   },
   {
-    name: 'socket options that load programs or TLS into the kernel',
+    name: 'socket options that load programs or TLS into the kernel, or make closing wait',
     code: `ours, theirs = socket.socketpair()
-for level, option in ((1, 26), (1, 49), (1, 50), (1, 51), (1, 52), (1, 12 | 1 << 32), (6, 31), (6, 13), (0, 64), (41, 64), (282, 1), (263, 5)):
+for level, option in ((1, 13), (1, 26), (1, 49), (1, 50), (1, 51), (1, 52), (1, 12 | 1 << 32), (6, 31), (6, 13), (0, 64), (41, 64), (282, 1), (263, 5)):
     answer = raw(NR["setsockopt"], ours.fileno(), level, option, ctypes.create_string_buffer(64), 16)
     if (level, option) != (1, 12 | 1 << 32) and answer not in ("EPERM", "ENOSYS"): escaped(level, option, answer)
 print("tried")`,

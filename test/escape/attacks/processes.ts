@@ -241,6 +241,10 @@ print("tried")`,
 print("tried")`,
   },
   {
+    name: 'prctl: a name for memory, under which the watch would not know it',
+    code: 'refused("prctl", 0x53564D41, 0, 0, 0, 0)\nprint("tried")',
+  },
+  {
     name: 'prctl: outlive the warden by taking the death signal away',
     tiers: LANDLOCK,
     code: 'refused("prctl", 1, 0, 0, 0, 0)\nprint("tried")',

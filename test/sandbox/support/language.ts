@@ -247,6 +247,19 @@ time.sleep(60)`)
     expect(report).toMatchObject({ status: 'out_of_memory', limit: { name: 'memory' } })
   })
 
+  it('counts what processes share since their fork once, however long it takes to tell', async () => {
+    const report = await run(`import os, time
+block = bytearray(70 << 20)
+for n in range(0, len(block), 4096): block[n] = 1
+for _ in range(12):
+    if os.fork() == 0:
+        time.sleep(0.8)
+        os._exit(0)
+time.sleep(1)
+print("shared")`)
+    expect(report).toMatchObject({ status: 'completed', limit: null, stdout: { text: 'shared\n' } })
+  })
+
   it('counts the CPU of all processes together', async () => {
     const report = await run('import os\nos.fork()\nos.fork()\nwhile True: pass')
     expect(report).toMatchObject({ status: 'limit_exceeded', limit: { name: 'cpu' } })

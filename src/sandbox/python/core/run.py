@@ -136,12 +136,13 @@ class Run:
         if not w.world.has("watch"):
             return
         used = seen.memory()
+        processes, cpu_ms = seen.counts()
         if used > limits["memory_bytes"]:
             self._cause, self._figure = "memory", used
-        elif seen.processes() > limits["processes"] and not w.world.namespaces:
+        elif processes > limits["processes"] and not w.world.namespaces:
             self._cause, self._figure = "processes", seen.peak_processes
-        elif seen.cpu_ms() > self._order["cpu_ms"]:
-            self._cause, self._figure = "cpu", seen.cpu_ms()
+        elif cpu_ms > self._order["cpu_ms"]:
+            self._cause, self._figure = "cpu", cpu_ms
         elif not w.world.own_tree and now >= self._next_workspace:
             self._look_at_workspace()
             took = time.monotonic() - now
@@ -166,7 +167,7 @@ class Run:
     def _finish(self, started):
         w = self._warden
         ended = time.monotonic()
-        processes = w.watch.processes() if self._cause == "processes" else w.watch.peak_processes
+        processes = w.watch.counts()[0] if self._cause == "processes" else w.watch.peak_processes
         self._kill_all()
         for stream, kind in self._pipes.values():
             while not stream.closed:

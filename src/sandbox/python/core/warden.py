@@ -14,7 +14,7 @@ import signal
 import socket
 import struct
 
-from . import errors, frames, linux, lockdown, root, watch
+from . import errors, frames, linux, lockdown, processes, root, watch
 from .capture import Stream
 from .run import CONTROL_LIMIT, Run
 
@@ -105,7 +105,7 @@ def map_ids(world, uid, gid):
 def _shrink_tcp(proc):
     """Small buffers in the sandbox's network: what waits in a socket is nobody's memory, and grows to megabytes by default.
 
-    Where there is no /proc of its own the kernel's defaults stay, and the watch counts sockets by their number alone.
+    Where there is no /proc of its own the kernel's defaults stay, and the watch looks at what waits in connections.
     """
     if proc is None:
         return
@@ -208,12 +208,12 @@ class Warden:
         self._pid = word["pid"]
         self.guest = os.pidfd_open(self._pid)
         if self._proc_fd is not None:
-            proc, pid = watch.OwnProc(self._proc_fd), self._pid
+            proc, pid = processes.OwnProc(self._proc_fd), self._pid
         else:
             pid = word["outer_pid"]
             own = os.readlink("self", dir_fd=self.world.outer_proc)
             parents = [own, pid] if self.world.own_pids else [pid]
-            proc = watch.OuterProc(self.world.outer_proc, parents)
+            proc = processes.OuterProc(self.world.outer_proc, parents)
         self.watch = watch.Watch(proc, pid, self.limits["memory_bytes"], self._box, self._pid)
         self.send_json({"event": "parked"})
 

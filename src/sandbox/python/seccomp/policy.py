@@ -121,8 +121,9 @@ TABLE = (
     row("clock_settime clock_adjtime settimeofday adjtimex", "the clock belongs to the host", guests=REFUSE),
 
     # --- Processes and threads
-    row("clone", "processes, but no namespaces; in the landlock tier threads only",
-        namespaces=rules.CLONE_PROCESS, landlock=rules.CLONE_THREAD),
+    row("clone", "processes, but no namespaces; in the landlock tier threads only; for the warden the thread that waits"
+        " for figures which a guest can hold back",
+        namespaces=rules.CLONE_PROCESS, landlock=rules.CLONE_THREAD, warden=rules.CLONE_THREAD),
     row("fork vfork", "processes; in the landlock tier nothing would sweep them", namespaces=ALLOW, landlock=REFUSE),
     row("clone3", "its flags are in memory, where a filter can't look; ENOSYS makes libc use clone"),
     row("execve", "programs", namespaces=ALLOW, landlock=REFUSE),

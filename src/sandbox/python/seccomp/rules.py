@@ -172,11 +172,11 @@ PRCTL_OPTIONS = (
     52,  # PR_GET_SPECULATION_CTRL
     56,  # PR_GET_TAGGED_ADDR_CTRL
     66,  # PR_GET_MDWE
-    0x53564D41,  # PR_SET_VMA: names for one's own memory
 )
 # Not among them: PR_SET_DUMPABLE, since the memory watch could not read an undumpable process; PR_SET_CHILD_SUBREAPER,
-# since reaping orphans is the warden's; PR_SET_MM, PR_SET_PTRACER, PR_SET_SECCOMP, PR_SCHED_CORE; PR_SET_PDEATHSIG
-# where the end of a guest with its warden depends on it.
+# since reaping orphans is the warden's; PR_SET_VMA, which gives memory a name in the list by which the watch tells what is
+# shared; PR_SET_MM, PR_SET_PTRACER, PR_SET_SECCOMP, PR_SCHED_CORE; PR_SET_PDEATHSIG where the end of a guest with its
+# warden depends on it.
 PRCTL_NAMESPACES = only(0, (1, *PRCTL_OPTIONS))
 PRCTL = only(0, PRCTL_OPTIONS)
 
@@ -226,9 +226,11 @@ SOCKETPAIR = When(UNIX_SOCKETS)
 SOCKETPAIR_STREAM = When(_socket(UNIX, STREAM, (0, 1)))
 SEND_WITHOUT_ADDRESS = only(4, (0,), mask=LONG)
 
-_OPTIONS_OF_SOCKETS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 18, 20, 21, 29, 35, 66, 67)
-_OPTIONS = {  # level: options. Not among them: SO_ATTACH_FILTER and its kin, TCP_ULP (TLS in the kernel), netfilter's.
-    1: _OPTIONS_OF_SOCKETS,  # reuse, buffers, keepalive, linger, credentials, time limits, timestamps
+_OPTIONS_OF_SOCKETS = (2, 3, 4, 5, 6, 9, 10, 12, 15, 16, 18, 20, 21, 29, 35, 66, 67)
+_OPTIONS = {  # level: options. Not among them: SO_ATTACH_FILTER and its kin, TCP_ULP (TLS in the kernel), netfilter's;
+    # SO_SNDBUF and SO_RCVBUF, since the watch counts a socket with what it holds by default; SO_LINGER, by which closing
+    # a socket that was handed to somebody keeps them waiting.
+    1: _OPTIONS_OF_SOCKETS,  # reuse, keepalive, credentials, time limits, timestamps
     0: (1, 2, 8, 10, 11, 12, 13, 14, 24, 32, 33, 34, 35, 36),  # IP: tos, ttl, pktinfo, mtu, errors, multicast
     41: (16, 17, 18, 19, 20, 21, 23, 25, 26, 49, 51, 66, 67),  # IPv6: hops, multicast, mtu, v6only, pktinfo, class
     6: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 18, 23, 30),  # TCP: nodelay, cork, keepalive, user timeout, fast open
