@@ -207,7 +207,10 @@ export class Sandbox {
         this.#order?.onStarted()
         return
       case 'failed':
-        this.fail('the sandbox could not be made', event.data.message)
+        this.fail(
+          this.#order === null ? 'the sandbox could not be made' : 'the supervisor of the sandbox failed',
+          event.data.message,
+        )
         return
       case 'end':
         this.#end = event.data

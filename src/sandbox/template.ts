@@ -11,6 +11,9 @@ import { TemplateEvent } from './messages.js'
 import { makeRuntimeDir, type RuntimeDir } from './runtime-dir.js'
 
 const BOOT = fileURLToPath(new URL('./python/boot.py', import.meta.url))
+/** Under a name of its own: the frames of the code that is run later lead down to this one, and tell its file. */
+const START =
+  "import sys; _file = sys.argv.pop(); exec(compile(open(_file, encoding='utf-8').read(), '<sandbox>/boot.py', 'exec'))"
 const UP_TIMEOUT_MS = 15_000
 /**
  * Host uids of the sandboxes of a root worker: a block of 4 096 for each worker, plus the slot. Nothing else on a machine
@@ -117,7 +120,7 @@ interface Parts {
 async function spawnTemplate(options: TemplateOptions): Promise<Parts> {
   const dir = await makeRuntimeDir()
   const listener = await Listener.open(dir.socketPath)
-  const child = spawn(options.interpreter.path, ['-s', '-B', '-X', 'utf8', BOOT], {
+  const child = spawn(options.interpreter.path, ['-s', '-B', '-X', 'utf8', '-c', START, BOOT], {
     cwd: '/',
     env: {}, // what the worker's environment holds must not be in any process of a sandbox
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],

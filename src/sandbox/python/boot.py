@@ -1,14 +1,16 @@
-"""Starts the template: python3 -s -B -X utf8 boot.py, with an empty environment and the worker on descriptor 3.
+"""Starts the template: run by python3 -s -B -X utf8 -c with `_file` set to its own path, under a name that tells nothing of
+this machine, with an empty environment and the worker on descriptor 3.
 
-The folder of this file leaves sys.path before anything else is imported, so that no module of ours can hide one of the
-standard library, here or in the code that is run later. Our own modules live in the package _sandbox.
+The current folder leaves sys.path before anything else is imported, so that nothing can hide a module of the standard library,
+here or in the code that is run later. Our own modules live in the package _sandbox. The frame of this module is below that of
+each piece of code that is run: what it has in its variables can be found.
 """
 
 import sys
 
 # Of a zygote that starts as a program of its own: what the template gives it, see core/renewal.py.
 _given = globals().get("_given")
-_here = sys.path.pop(0)
+sys.path.pop(0)
 
 import os  # noqa: E402
 
@@ -53,13 +55,13 @@ class Ours:
         self.sources.clear()
 
 
+_here = None if _given is not None else os.path.dirname(globals().pop("_file"))
 _ours = Ours(_read(f"{_here}/core") if _given is None else _given["sources"])
 
 if _given is None:
     from _sandbox import template
 
-    del sys.modules["__main__"].__file__
-    template.main(_here, _ours, sys._getframe().f_code)
+    template.main(globals().pop("_here"), _ours, sys._getframe().f_code)
 else:
     from _sandbox import renewal
 

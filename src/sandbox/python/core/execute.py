@@ -23,9 +23,12 @@ from . import frames, linux
 
 _BOM = b"\xef\xbb\xbf"
 VALUE_CHARS = 50_000
-_LIMITS = {errno.EFBIG: "file_size", errno.EMFILE: "open_files", errno.EAGAIN: "processes"}
+_LIMITS = {errno.EFBIG: "file_size", errno.EMFILE: "open_files"}
 # The code may replace what it finds in os.
 _exit, _getpid, _fstat, _write, _statvfs = os._exit, os.getpid, os.fstat, os.write, os.statvfs
+# Always out of room: an error of code that names it says nothing of the workspace, unless that is full at this moment.
+_FULL_DEVICE = b"/dev/full"
+LONG_CHAIN = 100  # of exceptions: the interpreter, which prints them by recursion, would be lost in one of a thousand
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FUTURES = 0
 for _name in __import__("__future__").all_feature_names:
@@ -70,6 +73,9 @@ def prepare(binaries):
 # What starts processes and threads, under the names of the Python versions.
 _STARTERS = (
     (os, "fork"),
+    (os, "forkpty"),
+    (os, "posix_spawn"),
+    (os, "posix_spawnp"),
     (_posixsubprocess, "fork_exec"),
     (subprocess, "_fork_exec"),
     (threading, "_start_new_thread"),
@@ -86,7 +92,7 @@ def _telling(start):
             return start(*args, **named)
         except (OSError, RuntimeError) as error:
             if _reporter is not None:
-                _reporter.limit(error)
+                _reporter.limit(error, starting=True)
             raise
 
     return call
@@ -138,12 +144,12 @@ def _make_print():
 class Reporter:
     """The way of the last value to the warden. It is data that the code could forge; only the code's own value is at stake."""
 
-    def __init__(self, channel, box):
-        """box: a path on the file system whose size is the workspace's limit, or None where that is the machine's own."""
+    def __init__(self, fd, box, source):
+        """fd: the pipe to the warden. box: a path on the file system whose size is the workspace's limit, or None where that
+        is the machine's own. source: the code."""
         self._box = box
-        # A number out of the way, so that code which closes or reuses 3 does not get our frame into a file of its own.
-        self._fd = os.dup(channel.socket.detach())
-        os.close(3)
+        self._knows_full_device = _FULL_DEVICE in source
+        self._fd = fd
         self._pid = _getpid()
         self._identity = self._look()
 
@@ -151,15 +157,26 @@ class Reporter:
         status = _fstat(self._fd)
         return status.st_dev, status.st_ino
 
-    def limit(self, error):
+    def limit(self, error, starting=False):
         """Says which limit it was that raised, in any process of the run; the code could say so as well, and would only
-        mislabel itself."""
-        number = error.errno if isinstance(error, OSError) else None
-        if isinstance(error, RuntimeError) and "start new thread" in str(error):
-            number = errno.EAGAIN
-        name = self._full(error) if number == errno.ENOSPC else _LIMITS.get(number)
+        mislabel itself. starting: in a call that starts a process or a thread; EAGAIN of others is about something else.
+        """
+        try:
+            name = self._name(error, starting)
+        except Exception:
+            return  # an error of the code's own making, whose attributes may be anything
         if name is not None:
             self._send(frames.LIMIT, name.encode())
+
+    def _name(self, error, starting):
+        if isinstance(error, RuntimeError) and "start new thread" in str(error):
+            return "processes"
+        number = error.errno if isinstance(error, OSError) else None
+        if type(number) is not int:
+            return None
+        if number == errno.EAGAIN:
+            return "processes" if starting else None
+        return self._full(error) if number == errno.ENOSPC else _LIMITS.get(number)
 
     def _full(self, error):
         """What there was no more of in the workspace. By now it may have been given back: then the error itself tells, since
@@ -167,9 +184,8 @@ class Reporter:
         """
         if self._box is None:
             return None
-        try:
-            free = _statvfs(self._box)
-        except OSError:
+        free = _statvfs(self._box)
+        if free.f_bfree > 0 and free.f_ffree > 0 and self._knows_full_device:
             return None
         step = error.__traceback__
         if step is None:
@@ -209,12 +225,12 @@ def _new_main(path):
     return module
 
 
-def run(source, places, channel):
+def run(source, places, words):
     """Does not return."""
     path = f"{places.code}/main.py"  # written by the warden
     global _main_path, _reporter
     _main_path = path
-    reporter = _reporter = Reporter(channel, places.work if places.own_tree else None)
+    reporter = _reporter = Reporter(words, places.work if places.own_tree else None, source)
     module = sys.modules["__main__"] = _new_main(path)
     sys.orig_argv[:] = [sys.executable, path]
     code = 1
@@ -318,7 +334,7 @@ def _execute(source, path, names):
 def _show_exception():
     """Prints the exception as the interpreter would, with the code's own frames only."""
     kind, error, _ = sys.exc_info()
-    _hide_machinery(error, set())
+    _hide_machinery(error)
     hook = sys.excepthook
     if hook is sys.__excepthook__:
         _write_error(_format(error))
@@ -326,13 +342,15 @@ def _show_exception():
     try:
         hook(kind, error, error.__traceback__)
     except BaseException as broken:
-        _hide_machinery(broken, set())
+        _hide_machinery(broken)
         broken.__context__ = None
         _write_error(f"Error in sys.excepthook:\n{_format(broken)}\nOriginal exception was:\n{_format(error)}")
 
 
 def _format(error):
     """The interpreter's own words: only it knows the suggestions ("Did you mean"), before Python 3.12."""
+    if len(_related(error)) > LONG_CHAIN:
+        return "".join(traceback.format_exception(error))
     stderr, sys.stderr = sys.stderr, io.StringIO()
     try:
         sys.__excepthook__(type(error), error, error.__traceback__)
@@ -341,13 +359,34 @@ def _format(error):
         sys.stderr = stderr
 
 
-def _hide_machinery(error, seen):
+def _hide_machinery(error):
     """Drops our own frames, here and in the exceptions behind and within this one."""
-    if error is None or id(error) in seen:
-        return
-    seen.add(id(error))
+    for one in _related(error):
+        try:
+            one.__traceback__ = _of_the_code(one.__traceback__)
+        except Exception:
+            pass  # a class of the code's own, whose attributes may be anything
+
+
+def _related(error):
+    """An exception and those behind and within it, without recursion: code can make a chain of any length."""
+    found = {}
+    pending = [error]
+    while pending:
+        one = pending.pop()
+        if not isinstance(one, BaseException) or id(one) in found:
+            continue
+        found[id(one)] = one
+        try:
+            pending += (one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ()))
+        except Exception:
+            pass  # as above
+    return list(found.values())
+
+
+def _of_the_code(trace):
+    """A traceback without our own frames."""
     steps = []
-    trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename[:10] != "<sandbox>/":
             steps.append(trace)
@@ -358,10 +397,7 @@ def _hide_machinery(error, seen):
     shown = None
     for step in reversed(steps):
         shown = types.TracebackType(shown, step.tb_frame, step.tb_lasti, step.tb_lineno)
-    error.__traceback__ = shown
-    for other in (error.__cause__, error.__context__, *(getattr(error, "exceptions", None) or ())):
-        if isinstance(other, BaseException):
-            _hide_machinery(other, seen)
+    return shown
 
 
 def _is_loop(step):

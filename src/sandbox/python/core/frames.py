@@ -4,6 +4,7 @@ The length counts the payload alone. JSON frames have the type "J"; the others c
 """
 
 import json
+import os
 import struct
 
 HEADER = struct.Struct("<Ib")
@@ -52,8 +53,24 @@ class Decoder:
         return frames
 
 
+class Pipes:
+    """What a channel needs of a socket, over two pipes. A pipe carries bytes and nothing else: with a message on a socket come
+    descriptors, and who receives it is who closes what is behind them, however long that takes."""
+
+    def __init__(self, incoming, outgoing):
+        self.incoming = incoming
+        self.outgoing = outgoing
+
+    def recv(self, size):
+        return os.read(self.incoming, size)
+
+    def sendall(self, data):
+        while data:
+            data = data[os.write(self.outgoing, data) :]
+
+
 class Channel:
-    """Blocking frames over a socket, for the parts that talk in turns."""
+    """Blocking frames over a socket or pipes, for the parts that talk in turns."""
 
     def __init__(self, sock, limit=MAX_PAYLOAD):
         self.socket = sock
@@ -65,6 +82,11 @@ class Channel:
 
     def send_json(self, value):
         self.socket.sendall(pack_json(value))
+
+    @property
+    def has_more(self):
+        """Whether a message has been read already, of which no poll would tell."""
+        return bool(self._ready)
 
     def receive(self):
         """The next (kind, payload), or None at the end of the stream."""

@@ -5,12 +5,12 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 
 from . import errors, execute, frames, linux, lockdown, root, shims
 
-CONTROL = 3
+ORDERS = 3  # the pipe from the warden, until the code has come
+WORDS = 4  # the pipe to the warden
 _exit = os._exit  # the code may replace what it finds in os
 
 
@@ -47,37 +47,41 @@ class Places:
 
 def main(world, order, parts):
     """Does not return: the process ends with the code that it ran."""
+    words = None
     try:
         places = Places(world, order["sandbox"])
         outer_pid = int(os.readlink("self", dir_fd=world.outer_proc))
+        words = parts["words"]
         _enter(world, order, parts)
+        words = WORDS
         _lower_priority(world)
         lockdown.lock_guest(world, order["limits"], places.readable(), places.writable())
         _make_own(world.boot, places)
         world.boot.clear()  # paths of the host, which are nothing to the code
-        channel = frames.Channel(socket.socket(fileno=CONTROL))
+        channel = frames.Channel(frames.Pipes(ORDERS, WORDS))
         channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": outer_pid})
         message = channel.receive()
+        os.close(ORDERS)
     except BaseException as error:
-        _fail(error)
+        _fail(words, error)
     if message is None:
         _exit(0)  # the sandbox was not needed
     try:
-        execute.run(message[1], places, channel)
+        execute.run(message[1], places, WORDS)
     finally:
         _exit(1)  # interrupted before the code began: nothing of ours may be printed, or run on
 
 
-def _fail(error):
-    """Says on the control socket why there is no guest; a traceback would land in the output of nobody's code."""
+def _fail(words, error):
+    """Tells the warden why there is no guest; a traceback would land in the output of nobody's code."""
     try:
-        os.write(CONTROL, frames.pack_json({"event": "failed", "message": errors.describe(error)}))
+        os.write(words, frames.pack_json({"event": "failed", "message": errors.describe(error)}))
     finally:
         _exit(1)
 
 
 def _enter(world, order, parts):
-    """Namespaces, uid, descriptors: afterwards only 0 to 3 are open."""
+    """Namespaces, uid, descriptors: afterwards only 0 to 4 are open."""
     for layer in ("user", "mount", "net", "ipc", "uts"):
         if layer in parts:
             linux.setns(parts[layer], linux.NAMESPACES[layer])
@@ -93,10 +97,10 @@ def _enter(world, order, parts):
     linux.set_name("python3")
     null = os.open("/dev/null", os.O_RDWR)
     # Numbers above all others first, so that no dup2 closes a descriptor that is still to be placed.
-    high = [os.dup(fd) for fd in (null, parts["stdout"], parts["stderr"], parts["control"])]
+    high = [os.dup(fd) for fd in (null, *(parts[name] for name in ("stdout", "stderr", "orders", "words")))]
     for target, fd in enumerate(high):
-        os.dup2(fd, target, inheritable=target < CONTROL)
-    os.closerange(CONTROL + 1, 1 << 16)
+        os.dup2(fd, target, inheritable=target < ORDERS)
+    os.closerange(WORDS + 1, 1 << 16)
 
 
 def _raise_oom_score(world):

@@ -35,6 +35,8 @@ _NUMBERS = {  # call: (x86_64, aarch64)
     "landlock_restrict_self": (446, 446),
 }
 
+_SIGACTION = struct.Struct("@P128siP")  # struct sigaction of glibc and of musl: handler, mask, flags, restorer
+
 _streams = [ctypes.c_void_p.in_dll(_libc, name) for name in ("stdout", "stderr")]
 _setvbuf = _libc.setvbuf
 _COLUMN = 1 if ARCH == "aarch64" else 0
@@ -250,6 +252,35 @@ def landlock_allow_beneath(ruleset, access, path_fd):
 
 def landlock_restrict_self(ruleset):
     _syscall("landlock_restrict_self", ruleset, 0)
+
+
+def ignore_stops():
+    """SIGCHLD no longer comes for a child that was stopped or goes on: it could have a parent do nothing but listen to it."""
+    action = ctypes.create_string_buffer(_SIGACTION.size)
+    _check(_libc.sigaction(SIGCHLD, None, action), "sigaction")
+    handler, mask, flags, restorer = _SIGACTION.unpack(action.raw)
+    packed = _SIGACTION.pack(handler, mask, flags | 1, restorer)  # SA_NOCLDSTOP
+    _check(_libc.sigaction(SIGCHLD, packed, None), "sigaction")
+
+
+def forget_arguments(proc):
+    """Empties this program's command line, as the kernel, libc and the interpreter tell it; nothing where it can't be found.
+
+    proc: descriptor of a /proc that shows this process.
+    """
+    try:
+        count, words = ctypes.c_int(), ctypes.POINTER(ctypes.c_void_p)()
+        ctypes.pythonapi.Py_GetArgcArgv(ctypes.byref(count), ctypes.byref(words))
+        for word in words[1 : count.value]:
+            ctypes.memset(word, 0, ctypes.sizeof(ctypes.c_wchar))
+        with open(os.open("self/stat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc), "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end of proc(5)
+    except (AttributeError, IndexError, OSError, ValueError):
+        return
+    if 0 < start < end:
+        ctypes.memset(start, 0, end - start)
+        ctypes.memmove(start, b"python3"[: end - start - 1], min(7, end - start - 1))
 
 
 def end_of_heap():

@@ -42,6 +42,7 @@ def _one_run(world):
     one.prepare(world, _LIMITS, worker)
     one.is_init = False
     one.place = "/work" if world.own_tree else world.boot["boxes_dir"]
+    one.top = None if world.own_tree else os.open(one.place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     one.script = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
     one.make_parts(link)
     data, descriptors, _, _ = socket.recv_fds(link_far, 4096, 16)
@@ -60,12 +61,15 @@ def _one_run(world):
     one.serve()
     for fd in (one.stdout.fd, one.stderr.fd, one.guest):
         os.close(fd)
-    for end in (worker, far, link_far, one.control):
+    os.close(one.control.incoming)
+    if one.top is not None:
+        os.close(one.top)
+    for end in (worker, far, link_far):
         end.close()
 
 
 def _play_guest(world, parts):
-    channel = frames.Channel(socket.socket(fileno=parts["control"]))
+    channel = frames.Channel(frames.Pipes(parts["orders"], parts["words"]))
     channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": int(os.readlink("self", dir_fd=world.outer_proc))})
     channel.receive()
     os.write(parts["stdout"], b"1\n")
@@ -85,10 +89,11 @@ def guests(world, guest, execute):
             if hook is not None:
                 hook()
         random.seed()
-        near, far = socket.socketpair()
-        channel = frames.Channel(near)
+        orders, far = os.pipe()
+        heard, words = os.pipe()
+        channel = frames.Channel(frames.Pipes(orders, words))
         channel.send_json({"event": "ready", "pid": 1, "outer_pid": 1})
-        far.sendall(frames.pack(frames.CODE, b"1"))
+        os.write(far, frames.pack(frames.CODE, b"1"))
         channel.receive()
         linux.prctl(_PR_GET_DUMPABLE)
         resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -97,5 +102,5 @@ def guests(world, guest, execute):
         os.environ["HOME"] = places.home
         del os.environ["HOME"]
         execute.rehearse(places)
-        for end in (near, far):
-            end.close()
+        for fd in (orders, far, heard, words):
+            os.close(fd)

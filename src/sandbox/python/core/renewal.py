@@ -14,8 +14,7 @@ import sys
 
 from . import linux, lockdown
 
-# sys.path[0] is the current folder here, which boot.py takes away as it does that of a script.
-_START = "import marshal, sys; _given = marshal.load(open(int(sys.argv[2]), 'rb')); exec(_given['boot'])"
+_START = "import marshal, sys; _given = marshal.load(open(int(sys.argv[1]), 'rb')); exec(_given['boot'])"
 _F_SETPIPE_SZ = 1031
 _DESCRIPTORS = ("socket_dir", "outer_proc", "own_pid_ns")
 
@@ -43,7 +42,7 @@ def start(world, command, links):
         os.set_inheritable(near, True)
         linux.keep_capabilities_over_exec()
         options = ("-s", "-B", "-X", "utf8", "-c", _START)
-        os.execve(sys.executable, [sys.executable, *options, sys.argv[0], str(near)], {})
+        os.execve(sys.executable, [sys.executable, *options, str(near)], {})
     except OSError as error:
         linux.raise_capabilities()  # not to be inherited any more
         _set_inheritable(world, links.fileno(), False)
@@ -63,6 +62,7 @@ def take_over(given, modules):
     vars(world).update(given["world"])
     world.filters = lockdown.Filters(world.filters)
     world.modules = modules
+    linux.forget_arguments(world.outer_proc)
     _set_inheritable(world, given["links"], False)
     linux.raise_capabilities()  # and with that, not to be inherited any more
     if not world.own_pids:

@@ -77,7 +77,9 @@ def build(root, trees):
         with open(f"{root}/etc/{name}", "w") as file:
             file.write(text)
     for name in _DEVICES:
-        _bind(f"/dev/{name}", f"{root}/dev/{name}", linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NOEXEC)
+        # Read-only keeps the node's times and rights as they are; what is behind it can be written all the same.
+        read_only_device = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NOEXEC
+        _bind(f"/dev/{name}", f"{root}/dev/{name}", read_only_device)
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"{root}/dev/{name}")
     problem = 0

@@ -6,13 +6,14 @@ import select
 import signal
 import time
 
-from . import frames, workspace
+from . import disk, errors, frames, workspace
 
 WATCH_S = 0.02
 INTERRUPT_S = 0.5  # from SIGINT to SIGKILL when a call is cancelled
 SWEEP_S = 2.0  # for the last processes to die
 FLUSH_S = 10.0  # for the worker to take the end of the output
 BACKLOG = 1 << 20  # bytes that may wait for the worker before the pipes are left alone
+LOOKS_FAILED = 5  # in a row, each of which an error has ended: nothing is watched any more then
 CONTROL_LIMIT = 1 << 20  # of one frame that a guest may send
 HINTS = (b"file_size", b"open_files", b"processes", b"workspace_bytes", b"workspace_files")
 
@@ -35,6 +36,11 @@ class Run:
         self._poll = select.poll()
         self._pipes = {}
         self._next_workspace = 0.0
+        self._disk = None
+        if warden.top is not None:
+            limits = warden.limits
+            self._disk = disk.Disk(warden.top, limits["workspace_files"] + 16, limits["file_bytes"])
+        self._looks_failed = 0
 
     def go(self, commands):
         """commands: frames that came in one piece with the code."""
@@ -43,9 +49,8 @@ class Run:
         while rest:
             rest = rest[os.write(w.script, rest) :]
         os.close(w.script)
-        w.control.setblocking(True)  # the guest is still our own code: it reads to the end
-        w.control.sendall(frames.pack(frames.CODE, self._code))
-        w.control.setblocking(False)
+        w.control.sendall(frames.pack(frames.CODE, self._code))  # waits: the guest is still our own code and reads to the end
+        os.close(w.control.outgoing)
         w.send_json({"event": "started"})
         started = time.monotonic()
         self._deadline = started + self._order["wall_ms"] / 1000
@@ -67,7 +72,7 @@ class Run:
             elif now >= next_watch:
                 self._reap()  # orphans that have died would fill the process limit
                 if not self._warden.watch.at_rest(now):
-                    self._look(now)
+                    self._look_or_fail(now)
                 next_watch = time.monotonic() + WATCH_S
         if self._interrupted_at is not None and self._cause is None:
             self._cause = "cancelled"
@@ -76,7 +81,7 @@ class Run:
     def _register(self):
         self._poll.register(self._warden.worker, select.POLLIN)
         self._poll.register(self._warden.guest, select.POLLIN)
-        self._poll.register(self._warden.control, select.POLLIN)
+        self._poll.register(self._warden.control.incoming, select.POLLIN)
         for stream, kind in ((self._warden.stdout, frames.STDOUT), (self._warden.stderr, frames.STDERR)):
             self._pipes[stream.fd] = (stream, kind)
         self._reading = False
@@ -98,7 +103,7 @@ class Run:
             elif fd == self._warden.worker.fileno():
                 for kind, payload in self._warden.receive():
                     self._command(kind, payload)
-            elif fd == self._warden.control.fileno():
+            elif fd == self._warden.control.incoming:
                 self._hear_guest()
             elif fd in self._pipes:
                 self._pump(*self._pipes[fd])
@@ -128,7 +133,17 @@ class Run:
             return
         except (OSError, ValueError):
             pass
-        self._poll.unregister(self._warden.control)
+        self._poll.unregister(self._warden.control.incoming)
+
+    def _look_or_fail(self, now):
+        """An error in a look is a fault of ours, and one look less; code that can cause it for long would run unwatched."""
+        try:
+            self._look(now)
+            self._looks_failed = 0
+        except Exception as error:
+            self._looks_failed += 1
+            if self._looks_failed >= LOOKS_FAILED:
+                raise RuntimeError(f"what it uses can't be measured: {errors.describe(error)}") from error
 
     def _look(self, now):
         """The limits that nothing but a look can hold."""
@@ -143,7 +158,7 @@ class Run:
             self._cause, self._figure = "processes", seen.peak_processes
         elif cpu_ms > self._order["cpu_ms"]:
             self._cause, self._figure = "cpu", cpu_ms
-        elif not w.world.own_tree and now >= self._next_workspace:
+        elif self._disk is not None and now >= self._next_workspace:
             self._look_at_workspace()
             took = time.monotonic() - now
             self._next_workspace = now + max(0.1, 10 * took)
@@ -151,14 +166,14 @@ class Run:
     def _look_at_workspace(self):
         limits = self._limits
         box = os.path.dirname(self._warden.place)
-        used, count = workspace.usage(box, limits["workspace_files"] + 16)
+        used, count = self._disk.usage()
         seen = self._warden.watch
         for pid in seen.proc.processes():
-            used += workspace.unlinked(seen.proc.folder, pid, box)
-        seen.box_peak_bytes = max(seen.box_peak_bytes, used % workspace.UNREADABLE)
+            used += self._disk.unlinked(seen.proc.folder, pid, os.fsencode(box))
+        seen.box_peak_bytes = max(seen.box_peak_bytes, used % disk.UNREADABLE)
         seen.box_peak_files = max(seen.box_peak_files, count)
         if used > limits["workspace_bytes"]:
-            self._cause, self._figure = "workspace_bytes", used if used < workspace.UNREADABLE else None
+            self._cause, self._figure = "workspace_bytes", used if used < disk.UNREADABLE else None
         elif count > limits["workspace_files"] + 8:
             self._cause, self._figure = "workspace_files", count
 
@@ -190,7 +205,7 @@ class Run:
                 "event": "end",
                 "cause": self._cause,
                 "figure": self._figure,
-                "hint": self._hint or self._limit_reached(found),
+                "hint": self._hint,
                 "run_ms": round((ended - started) * 1000),
                 # Orphans and what was killed, waited for here; the guest and its children are in the zygote's count.
                 "cpu_seen_ms": w.watch.cpu_seen_ms,
@@ -214,12 +229,6 @@ class Run:
         while w.outgoing and time.monotonic() < limit:
             poll.poll(100)
             w.flush()
-
-    def _limit_reached(self, files):
-        """A limit that the code met and lived with, by what it left: a file of just that size."""
-        if any(file["bytes"] == self._limits["file_bytes"] for file in files):
-            return "file_size"
-        return None
 
     def _kill_all(self):
         """SIGKILL to everything but this process, until nothing is left: then the pipes hold all that was written."""

@@ -101,6 +101,7 @@ def main(here, modules, program):
     if message is None:
         os._exit(0)
     boot = json.loads(message[1])
+    del message  # what stays in a frame of this process can be found by the code, which runs above it
     # "landlock_abi_most" masks features, for tests of what an older kernel gives.
     abi, boot["landlock_errno"] = linux.landlock_abi()
     boot["landlock_abi"] = min(abi, boot.get("landlock_abi_most", 99))
@@ -109,6 +110,8 @@ def main(here, modules, program):
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         world = World(boot, here, modules, program)
+        del here
+        linux.forget_arguments(world.outer_proc)
         facts = _enter_namespaces(world) if world.namespaces else _enter_landlock(world)
     except Failure as failure:
         channel.send_json({"event": "failed", "step": failure.step, "errno": failure.errno, "message": str(failure)})
@@ -119,6 +122,7 @@ def main(here, modules, program):
     found = {name: boot[name] for name in ("landlock_abi", "landlock_errno", "uid_base")}
     oom_errno = _refusal(lambda: os.close(os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=world.outer_proc)))
     channel.send_json({"event": "up", "landlock_missing": missing, "oom_errno": oom_errno, **found, **facts})
+    del found, facts, missing
     try:
         Template(world, channel).serve()
     except BaseException:
@@ -254,6 +258,7 @@ class Template:
         self._wardens = {}  # pid -> sandbox
         self._wakeup = socket.socketpair()
         self._decoder = frames.Decoder()
+        self._commands = []  # that have come and are still to be carried out
 
     def serve(self):
         # The collector writes to the objects that it looks at: each such page would be copied in every child.
@@ -279,14 +284,18 @@ class Template:
                 settled = True
             for fd, _ in events:
                 if fd == control.fileno():
-                    data = control.recv(1 << 16)
-                    if not data:
-                        self._leave()
-                    for _, payload in self._decoder.feed(data):
-                        self._command(json.loads(payload))
+                    self._receive()
+                    while self._commands:
+                        self._command(self._commands.pop(0))
                 else:
                     self._drain_wakeup()
                     self._reap()
+
+    def _receive(self):
+        data = self._channel.socket.recv(1 << 16)
+        if not data:
+            self._leave()
+        self._commands += [json.loads(payload) for _, payload in self._decoder.feed(data)]
 
     def _settle(self):
         """Makes all ready for wardens, while the zygotes import."""
@@ -356,6 +365,10 @@ class Template:
         pid = os.fork()
         if pid == 0:
             self._become_child(ours)
+            # Other sandboxes' numbers, pids and tokens are nothing to those that this one's guests run.
+            for known in (self._commands, self._zygotes, self._pids, self._wardens):
+                known.clear()
+            self._decoder = None
             if command["renew"]:
                 from . import renewal  # here, since wardens need nothing of it
 

@@ -21,6 +21,7 @@ from .run import CONTROL_LIMIT, Run
 UID_INSIDE = 1000
 _LOOPBACK_UP = struct.pack("16sh14x", b"lo", 0x1 | 0x40)  # struct ifreq: IFF_UP | IFF_RUNNING
 _SIOCSIFFLAGS = 0x8914
+READY_MS = 30_000  # for a guest to lock itself down
 
 
 def fork(world, command):
@@ -55,8 +56,8 @@ def main(world, command, link, sock):
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     try:
         os.setsid()  # a signal to a process group crosses pid namespaces: nobody shares ours
-        _enter(world, command)
-        Warden(world, command, sock, link).serve()
+        top = _enter(world, command)
+        Warden(world, command, sock, link, top).serve()
         os._exit(0)
     except BaseException as error:
         try:
@@ -67,11 +68,14 @@ def main(world, command, link, sock):
 
 
 def _enter(world, command):
-    """The uid of this slot, inside and outside."""
+    """The uid of this slot, inside and outside. Returns a descriptor of the sandbox's folder, where it has one on the host."""
     uid_base = world.boot["uid_base"]
     uid, gid = (uid_base + command["slot"],) * 2 if uid_base is not None else world.ids
+    top = None
     if not world.namespaces:
         _make_box(world, command, uid)
+    if not world.own_tree:
+        top = os.open(_box(world, command), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if world.namespaces and world.has("user"):
         map_ids(world, (UID_INSIDE, uid), (UID_INSIDE, gid))
         os.setresgid(UID_INSIDE, UID_INSIDE, UID_INSIDE)
@@ -84,6 +88,11 @@ def _enter(world, command):
         linux.raise_capabilities()
     if not world.own_pids:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    return top
+
+
+def _box(world, command):
+    return f"{world.boot['boxes_dir']}/{command['sandbox']}"
 
 
 def map_ids(world, uid, gid):
@@ -119,20 +128,29 @@ def _shrink_tcp(proc):
 
 
 def _make_box(world, command, uid):
-    """The sandbox's folder on the host, where it has no file tree of its own. The template removes it when all is over."""
-    box = f"{world.boot['boxes_dir']}/{command['sandbox']}"
+    """The sandbox's folder on the host, where it has no file tree of its own. The template removes it when all is over.
+
+    It is root's where root makes it, so that its mode is not the code's to change: it could lock the warden out of it.
+    """
+    box = _box(world, command)
     os.mkdir(box, 0o700)
     for name in ("work", "code", "home", "home/sandbox", "tmp"):
         os.mkdir(f"{box}/{name}", 0o700)
         if world.boot["uid_base"] is not None:
             os.chown(f"{box}/{name}", uid, uid)
-    if world.boot["uid_base"] is not None:
+    if world.boot["uid_base"] is None:
+        return
+    if world.namespaces:  # of a test without the mount namespace: nobody in a user namespace could open it otherwise
         os.chown(box, uid, uid)
+    else:
+        os.chmod(box, 0o711)
 
 
 class Warden:
-    def __init__(self, world, command, sock, link):
+    def __init__(self, world, command, sock, link, top):
+        """top: descriptor of the sandbox's folder on the host, or None."""
         self.prepare(world, command["limits"], sock)
+        self.top = top
         linux.set_name("warden")
         proc, box = None, None
         if world.own_tree:
@@ -144,7 +162,7 @@ class Warden:
             _shrink_tcp(proc)
         if world.namespaces and world.has("uts"):
             socket.sethostname("sandbox")
-        self.place = "/work" if world.own_tree else f"{world.boot['boxes_dir']}/{command['sandbox']}/work"
+        self.place = "/work" if world.own_tree else f"{_box(world, command)}/work"
         self._box = box
         self._proc_fd = proc
         # Opened now: once locked, this process writes nothing but what it has open.
@@ -167,6 +185,7 @@ class Warden:
         self._decoder = frames.Decoder()
         self._proc_fd = None
         self._box = None
+        self.top = None
 
     def _raise_loopback(self):
         """Brings up lo, so that code can test its server against its client."""
@@ -175,17 +194,18 @@ class Warden:
         probe.close()
 
     def make_parts(self, link):
-        """Pipes and control socket belong to the sandbox's uid, so that /dev/stdout can be opened. Their far ends, and the
-        namespaces, go to the zygote."""
+        """Pipes belong to the sandbox's uid, so that /dev/stdout can be opened. Their far ends, and the namespaces, go to the
+        zygote. No socket leads to the guest: it would carry descriptors, which this process would have to close."""
         stdout, stdout_far = os.pipe()
         stderr, stderr_far = os.pipe()
-        control, control_far = socket.socketpair()
-        self.control = control
+        orders_far, orders = os.pipe()
+        words, words_far = os.pipe()
+        self.control = frames.Pipes(words, orders)
         self.control_decoder = frames.Decoder(CONTROL_LIMIT)
         limits = self.limits
         self.stdout = Stream(stdout, limits["stdout_first"], limits["stdout_last"])
         self.stderr = Stream(stderr, limits["stderr_first"], limits["stderr_last"])
-        parts = {"stdout": stdout_far, "stderr": stderr_far, "control": control_far.detach()}
+        parts = {"stdout": stdout_far, "stderr": stderr_far, "orders": orders_far, "words": words_far}
         for layer in linux.NAMESPACES if self.world.namespaces else ():
             if self.world.has(layer):
                 path = f"self/ns/{'mnt' if layer == 'mount' else layer}"
@@ -197,9 +217,12 @@ class Warden:
 
     def await_guest(self):
         """Waits for the guest to be locked down. Until it has its code, what it says is our own code's word."""
-        self.control.settimeout(30)
+        poll = select.poll()
+        poll.register(self.control.incoming, select.POLLIN)
+        if not poll.poll(READY_MS):
+            raise RuntimeError("the guest did not get ready")
         message = frames.Channel(self.control).receive()
-        self.control.setblocking(False)
+        os.set_blocking(self.control.incoming, False)
         if message is None:
             raise RuntimeError("the guest ended before it was ready")
         word = json.loads(message[1])

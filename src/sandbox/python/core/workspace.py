@@ -5,7 +5,6 @@ import stat
 
 LISTED = 200
 MAX_DEPTH = 16
-UNREADABLE = 1 << 60  # bytes
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -57,72 +56,6 @@ def _descend(path, names):
         os.close(fd)
         fd = inner
     return fd
-
-
-def usage(path, most_entries):
-    """(bytes on disk, entries) below a folder, by descriptor, so that no depth is out of reach; stops counting at
-    `most_entries`. A folder that can't be read counts as more than any limit: what is in it can't be told."""
-    total = count = 0
-    try:
-        pending = [os.open(path, _FOLDER)]
-    except OSError:
-        return 0, 0
-    try:
-        while pending and count <= most_entries:
-            fd = pending.pop()
-            try:
-                for name in os.listdir(fd):
-                    count += 1
-                    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                    total += status.st_blocks * 512
-                    if stat.S_ISDIR(status.st_mode):
-                        pending.append(os.open(name, _FOLDER, dir_fd=fd))
-            except FileNotFoundError:
-                continue  # it went while we looked
-            except OSError:
-                total += UNREADABLE
-            finally:
-                os.close(fd)
-    finally:
-        for fd in pending:
-            os.close(fd)
-    return total, count
-
-
-def unlinked(proc, pid, box):
-    """Bytes of files below `box` that have no name any more but are held open or mapped; `proc` is a descriptor of /proc.
-
-    A walk over names does not see them, and they fill the disk all the same.
-    """
-    total = 0
-    seen = set()
-    try:
-        fds = os.open(f"{pid}/fd", _FOLDER, dir_fd=proc)
-    except OSError:
-        return 0
-    try:
-        for name in os.listdir(fds):
-            try:
-                status = os.stat(name, dir_fd=fds)
-            except OSError:
-                continue
-            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and (status.st_dev, status.st_ino) not in seen:
-                seen.add((status.st_dev, status.st_ino))
-                total += status.st_blocks * 512
-    finally:
-        os.close(fds)
-    mapped = {}
-    try:
-        with open(os.open(f"{pid}/maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)) as maps:
-            for line in maps:
-                fields = line.split(None, 5)
-                if len(fields) == 6 and fields[5].startswith(box) and fields[5].endswith("(deleted)\n"):
-                    start, _, end = fields[0].partition("-")
-                    if int(fields[4]) not in {inode for _, inode in seen}:
-                        mapped[fields[4], fields[2]] = int(end, 16) - int(start, 16)
-    except OSError:
-        pass
-    return total + sum(mapped.values())
 
 
 def remove(parent, name):

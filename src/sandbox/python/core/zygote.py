@@ -111,7 +111,7 @@ class Zygote:
         os.setsid()
         linux.set_name("zygote")
         self._channel = frames.Channel(world.connect())
-        self._channel.send_json({"role": "zygote", "token": command["token"]})
+        self._channel.send_json({"role": "zygote", "token": command.pop("token")})
         if world.own_tree:
             linux.unshare(linux.CLONE_NEWNS)
             linux.mount("zygote", "/run", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=700,size=32m")
@@ -160,6 +160,7 @@ class Zygote:
         for end in wakeup:
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        linux.ignore_stops()
         signal.set_wakeup_fd(wakeup[1].fileno(), warn_on_full_buffer=False)
         self._poll = poll = select.poll()
         poll.register(self._channel.socket, select.POLLIN)
@@ -175,6 +176,8 @@ class Zygote:
                     self._reap()
                 elif fd == self._channel.socket.fileno():
                     self._command()
+                    while self._channel.has_more:
+                        self._command()
                 elif fd == self._links.fileno():
                     self._take_order()
                 elif fd in self._orders:
@@ -256,6 +259,9 @@ class Zygote:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         for end in (self._channel.socket, self._links, link, *(sock for sock, _ in self._orders.values())):
             end.detach()
+        # Other sandboxes' numbers and pids, which the code would find on the stack.
+        self._orders.clear()
+        self._guests.clear()
 
     def _reap(self):
         while self._guests:
