@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { machinery, type Process, stillAlive } from './support/processes.js'
@@ -9,6 +10,13 @@ interface Running {
   readonly report: Promise<Ran>
   readonly guest: Process
   readonly warden: Process
+}
+
+/** CPU time of a process so far, in hundredths of a second. */
+function cpuTicks(target: Process | undefined): number {
+  const stat = readFileSync(`/proc/${target?.pid}/stat`, 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return Number(fields[11]) + Number(fields[12])
 }
 
 describe.each(['namespaces', 'landlock'] as const)('the machinery of the %s tier', tier => {
@@ -52,6 +60,23 @@ describe.each(['namespaces', 'landlock'] as const)('the machinery of the %s tier
     expect((await room.run('1 + 1')).value).toBe('2')
     expect(performance.now() - before).toBeLessThan(3_000)
     expect(room.health).toEqual([]) // one death is no reason to stop taking calls
+  })
+
+  it.runIf(tier === 'namespaces')('lets no child that stops and continues the code busy the zygote', async () => {
+    const { report } = await start(`import os, signal, time
+parent = os.getpid()
+print("running", flush=True)
+if os.fork() == 0:
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        os.kill(parent, signal.SIGSTOP)
+        os.kill(parent, signal.SIGCONT)
+    os._exit(0)
+os.wait()`)
+    const zygote = machinery().zygote
+    const before = cpuTicks(zygote)
+    expect((await report).status).toBe('completed')
+    expect(cpuTicks(zygote) - before).toBeLessThan(10) // hundredths of a second
   })
 
   it('interrupts what runs when the template is killed, and then serves again', async () => {

@@ -8,6 +8,21 @@ const toBait = (name: string, body: string, more: Partial<Attack> = {}): Attack 
 })
 
 export const files: readonly Attack[] = [
+  {
+    name: 'times and rights of the host’s devices',
+    // Landlock does not know them: there the times of an open device are anybody's who may write to it.
+    tiers: NAMESPACES,
+    code: `for name in ("null", "zero", "full", "random", "urandom"):
+    path = "/dev/" + name
+    attempt(lambda: os.utime(path), path)
+    attempt(lambda: os.utime(os.open(path, os.O_WRONLY)), path, "open")
+    attempt(lambda: os.chmod(path, 0o600), path)
+    attempt(lambda: os.chown(path, os.getuid(), -1), path)
+with open("/dev/null", "w") as null: null.write("x")
+os.close(os.open("/dev/null", os.O_CREAT | os.O_TRUNC | os.O_RDWR))
+if open("/dev/zero", "rb", buffering=0).read(4) != bytes(4): escaped("no zeros")
+print("tried")`,
+  },
   toBait(
     'a file of the host: read by every way round',
     `for way in (path, "../" * 40 + path[1:], "/proc/1/root" + path, "/proc/self/root/../.." + path, f"/proc/{BAIT['pids'][0]}/root" + path, "/proc/self/cwd/../../../../.." + path, "/dev/fd/../../.." + path, "/./" + path, "//" + path):

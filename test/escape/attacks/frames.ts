@@ -1,4 +1,4 @@
-import type { Attack } from '../support/attack.js'
+import { type Attack, NAMESPACES } from '../support/attack.js'
 
 /** Every descriptor but the three streams that is open, or may come to be. */
 const EVERY = 'for fd in range(3, 64):'
@@ -94,6 +94,28 @@ ${EVERY}
 print("tried")`,
   },
   {
+    name: 'a socket that lingers, sent to the supervisor: closing it would take an hour',
+    tiers: NAMESPACES,
+    code: `import stat
+server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen(1)
+ours = socket.socket(); ours.connect(server.getsockname()); theirs, _ = server.accept()
+ours.setblocking(False)
+try:
+    while True: ours.send(b"x" * 65536)
+except BlockingIOError: pass
+try: ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+except OSError: pass
+known = {one.fileno() for one in (server, ours, theirs)}
+for fd in range(3, 64):
+    try: mode = os.fstat(fd).st_mode
+    except OSError: continue
+    if stat.S_ISSOCK(mode) and fd not in known:
+        attempt(lambda: socket.send_fds(socket.socket(fileno=os.dup(fd)), [b"\\0"], [ours.fileno()]), fd)
+os.write(1, b"tried\\n")
+os.kill(os.getpid(), signal.SIGKILL)`,
+    ends: { status: 'crashed', signal: 'SIGKILL', stdout: 'tried\n' },
+  },
+  {
     name: 'the control socket shut down in both directions',
     code: `${EVERY}
     try: socket.socket(fileno=os.dup(fd)).shutdown(socket.SHUT_RDWR)
@@ -131,6 +153,41 @@ for thing in found:
     for fd in (thing.socket_dir, thing.outer_proc, thing.own_pid_ns):
         for name in ("self/environ", "1/environ", "w.sock"): attempt(lambda: os.open(name, os.O_PATH, dir_fd=fd), fd, name)
     attempt(thing.connect)
+print("tried")`,
+  },
+  {
+    name: 'the sandbox’s own objects: other sandboxes, tokens, and where the worker is installed',
+    beside: 'print("there")\ntime.sleep(30)',
+    code: `import gc
+own = os.path.dirname(os.getcwd()) if os.getcwd() != "/work" else "/code"
+# Said in two parts, since this text is in memory too.
+needles = ["/sandbox" + "/python", "uid" + "_base", "socket" + "_dir'", "class " + "Zygote", "'tok" + "en'", 'tok' + 'en"']
+def look(where, value):
+    text = repr(value)[:20000]
+    if own != "/code": text = text.replace(own, "")
+    for needle in needles:
+        if needle in text: escaped(where, needle, text[max(0, text.index(needle) - 40):][:100])
+frame = sys._getframe().f_back
+while frame:
+    for name, value in dict(frame.f_locals).items():
+        if name not in ("source", "message", "names"): look((frame.f_code.co_name, name), value)
+    if frame.f_code.co_filename[:1] not in ("<",): escaped("file", frame.f_code.co_filename)
+    for name in ("_here", "_file", "_given", "_ours"):
+        look(("global", name), getattr(frame.f_globals.get(name), "sources", frame.f_globals.get(name)))
+    frame = frame.f_back
+for thing in gc.get_objects():
+    kind = type(thing).__name__
+    if kind == "Zygote" and (thing._guests or thing._orders): escaped(thing._guests, thing._orders)
+    if kind == "Template" and (thing._wardens or thing._pids or thing._commands): escaped(vars(thing))
+    if kind == "World" and thing.boot: escaped(thing.boot)
+    if type(thing) is dict and ("tok" + "en") in thing and ("sand" + "box") in thing: escaped(thing)
+count, words = ctypes.c_int(), ctypes.POINTER(ctypes.c_wchar_p)()
+ctypes.pythonapi.Py_GetArgcArgv(ctypes.byref(count), ctypes.byref(words))
+for word in words[1 : count.value]:
+    if word: escaped("argument", word)
+try: line = open("/proc/self/cmdline", "rb").read()
+except OSError: line = b""
+if line.strip(b"\\0").count(b"\\0") or b"/" in line: escaped(line[:200])
 print("tried")`,
   },
 ]

@@ -144,6 +144,59 @@ except OSError as error:
     expect(report).toMatchObject({ status: 'completed', stdout: { text: '27\n' } })
   })
 
+  it.each([
+    ['a pipe with nothing in it', 'import os\nr, w = os.pipe()\nos.set_blocking(r, False)\nos.read(r, 1)'],
+    [
+      'a lock that is taken',
+      'import fcntl\na, b = open("lock", "w"), open("lock", "w")\nfcntl.flock(a, 2)\nfcntl.flock(b, 2 | fcntl.LOCK_NB)',
+    ],
+    ['the device that is always full', 'with open("/dev/full", "w") as file: file.write("x")'],
+    ['an errno that is no number', 'raise OSError([28], "why")'],
+  ])('names no limit for an error about %s', async (_, code) => {
+    const report = await run(code)
+    expect(report).toMatchObject({ status: 'failed', limit: null })
+    expect(report.stderr.text).toMatch(/Error: \[Errno/)
+  })
+
+  it('names no limit for a file that is just as long as one may be', async () => {
+    const report = await run(`with open("big", "wb") as file: file.write(bytes(${LIMITS.fileBytes}))`)
+    expect(report).toMatchObject({ status: 'completed', limit: null })
+  })
+
+  it('still names the limit of processes where the code lives with it', async () => {
+    const code =
+      'import threading, time\ntry:\n    for _ in range(40): threading.Thread(target=time.sleep, args=(0.3,)).start()\nexcept RuntimeError: print("caught")'
+    const report = await run(code)
+    expect(report.limit?.name).toBe('processes')
+  })
+
+  it('shows the end of a chain of a thousand exceptions', async () => {
+    const report = await run(
+      'def f():\n    try: f()\n    except Exception as error: raise ValueError("why") from error\nf()',
+    )
+    expect(report).toMatchObject({ status: 'failed', exitCode: 1 })
+    expect(report.stderr.text).toMatch(/ValueError: why\n$/)
+    expect(report.stderr.text).not.toContain('<sandbox>')
+  })
+
+  it('shows an exception whose attributes raise', async () => {
+    const report = await run(
+      'class Odd(OSError):\n    errno = exceptions = property(lambda self: 1 / 0)\nraise Odd("why")',
+    )
+    expect(report).toMatchObject({ status: 'failed', limit: null })
+    expect(report.stderr.text).toMatch(/Odd: why\n$/)
+  })
+
+  it('counts a file with several names once', async () => {
+    const report = await run(`import os, time
+with open("a", "wb") as file:
+    for _ in range(6): file.write(bytes(1 << 20))
+for n in range(4): os.link("a", f"b{n}")
+time.sleep(0.4)
+print("all there")`)
+    expect(report).toMatchObject({ status: 'completed', limit: null, stdout: { text: 'all there\n' } })
+  })
+
   it('holds open files to their number without ending the code', async () => {
     const report = await run(`held = []
 try:
