@@ -56,7 +56,8 @@ export class DiskJournal implements Journal {
     this.#now = options.wallClock ?? Date.now
     this.#health = new DiskHealth({
       log: options.log,
-      unsaved: () => this.#unsaved().length,
+      // What a crash would lose now; a record that should have gone loses nothing.
+      unsaved: () => this.#behind().filter(key => this.#recordOf(key) !== null).length,
       tryAgain: () => this.#tryAgain(),
       onHealth: options.onHealth,
       ...(options.patience === undefined ? {} : { patience: options.patience }),
@@ -152,8 +153,8 @@ export class DiskJournal implements Journal {
 
   async rejected(key: string, reason: string): Promise<boolean> {
     await this.#memory.rejected(key)
-    const record = this.#entries.get(key)?.record
-    if (record == null) return false
+    const record = this.#recordOf(key)
+    if (record === null) return false
     const whole = record.answer === null ? ((await this.#store.read(key).catch(() => null)) ?? record) : record
     const kept = await this.#store.reject(whole, reason).then(
       () => true,
@@ -172,8 +173,8 @@ export class DiskJournal implements Journal {
   leftovers(): readonly Leftover[] {
     const found: Leftover[] = []
     for (const key of this.#leftovers) {
-      const record = this.#entries.get(key)?.record
-      if (record == null || record.state === 'asked') continue
+      const record = this.#recordOf(key)
+      if (record === null || record.state === 'asked') continue
       found.push({ key, call: record.call, state: record.state, claimedAt: record.claimedAt, since: record.since })
     }
     return found
@@ -181,7 +182,7 @@ export class DiskJournal implements Journal {
 
   async takeOver(key: string): Promise<{ readonly answer: StoredAnswer | null } | null> {
     if (!this.#leftovers.delete(key)) return null
-    const record = this.#entries.get(key)?.record
+    const record = this.#recordOf(key)
     if (record?.state !== 'settled') return { answer: null }
     const claim = this.#memory.claim(key)
     if (claim.kind === 'settled') return { answer: claim.answer }
@@ -244,8 +245,8 @@ export class DiskJournal implements Journal {
 
   /** The next state of a call whose record is there. */
   #enter(key: string, state: CallRecord['state'], answer: StoredAnswer | null): void {
-    const record = this.#entries.get(key)?.record
-    if (record != null) this.#change(key, { ...record, state, since: this.#now(), answer })
+    const record = this.#recordOf(key)
+    if (record !== null) this.#change(key, { ...record, state, since: this.#now(), answer })
   }
 
   #drop(key: string): void {
@@ -304,11 +305,7 @@ export class DiskJournal implements Journal {
     return true
   }
 
-  /** Calls that a crash would lose now. */
-  #unsaved(): string[] {
-    return [...this.#entries].filter(([, { record, saved }]) => record !== null && saved !== record).map(([key]) => key)
-  }
-
+  /** Calls of which the disk does not hold what it should. */
   #behind(): string[] {
     return [...this.#entries].filter(([, { record, saved }]) => saved !== record).map(([key]) => key)
   }

@@ -3,8 +3,9 @@ import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { startHealthServer } from '../../src/telemetry/health-server.js'
 import { Recorder } from '../../src/telemetry/recorder.js'
-import type { HandledCall, WorkerIdentity, WorkerStatus } from '../../src/telemetry/status.js'
+import type { WorkerIdentity, WorkerStatus } from '../../src/telemetry/status.js'
 import { captureLog } from '../backend/support/fixtures.js'
+import { CALL } from '../unit/telemetry/fixtures.js'
 
 /** Debian's; CHROMIUM names another. Pictures go to SCREENSHOTS where that is set. */
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
@@ -23,20 +24,6 @@ const IDENTITY: WorkerIdentity = {
   python: '3.13.5',
   node: '24.11.0',
 }
-const CALL: HandledCall = {
-  at: 0,
-  status: 'completed',
-  killedFor: null,
-  queueMs: 2,
-  startMs: 3,
-  runMs: 40,
-  totalMs: 50,
-  delivered: true,
-  postAttempts: 1,
-  deltaBytesDropped: 0,
-  dollars: 0,
-}
-
 let browser: Browser
 beforeAll(async () => {
   if (!existsSync(CHROMIUM))

@@ -4,6 +4,7 @@ import { type HealthView, startHealthServer } from '../../../src/telemetry/healt
 import { Recorder } from '../../../src/telemetry/recorder.js'
 import type { HandledCall, WorkerIdentity, WorkerStatus } from '../../../src/telemetry/status.js'
 import { captureLog } from '../../backend/support/fixtures.js'
+import { CALL } from './fixtures.js'
 
 const IDENTITY: WorkerIdentity = {
   service: 'python_execute',
@@ -25,19 +26,6 @@ const STATUS: WorkerStatus = {
   running: 1,
   waiting: 2,
   outbox: { answers: 0, oldestMs: 0 },
-}
-const CALL: HandledCall = {
-  at: 0,
-  status: 'completed',
-  killedFor: null,
-  queueMs: 2,
-  startMs: 3,
-  runMs: 40,
-  totalMs: 50,
-  delivered: true,
-  postAttempts: 1,
-  deltaBytesDropped: 0,
-  dollars: 0,
 }
 
 async function served(changes: Partial<WorkerStatus> = {}, calls: readonly Partial<HandledCall>[] = []) {
