@@ -116,9 +116,10 @@ export interface SandboxFacts {
   readonly tier: TierName
   readonly layers: readonly Layer[]
   readonly interpreter: { readonly path: string; readonly version: string }
-  /** Preloaded modules with versions, for example {numpy: "1.24.2"}; configured ones that are not installed are in `missing`. */
+  /** Preloaded modules with versions, for example {numpy: "1.24.2"}. */
   readonly installed: Readonly<Record<string, string>>
-  readonly missing: readonly string[]
+  /** Configured ones that are not preloaded, each with the reason. */
+  readonly missing: Readonly<Record<string, string>>
   /** Folders of the interpreter's path that sandboxes do not see, as they may hold more than libraries. */
   readonly notShown?: readonly string[]
   /** False where processes can't be started inside (landlock tier). */

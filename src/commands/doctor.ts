@@ -20,7 +20,7 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
     out(`interpreter: ${facts.interpreter.path}, Python ${facts.interpreter.version}`)
     const installed = Object.entries(facts.installed).map(([name, version]) => `${name} ${version}`.trim())
     out(`preloaded: ${installed.join(', ') || 'nothing'}`)
-    if (facts.missing.length > 0) out(`  not preloaded, not installed or broken: ${facts.missing.join(', ')}`)
+    for (const [name, why] of Object.entries(facts.missing)) out(`  not preloaded: ${name} (${why})`)
     const { notShown = [] } = facts
     if (notShown.length > 0) out(`  on its path, but not shown to sandboxes: ${notShown.join(', ')}`)
     const { slots, memoryBytes } = setup.config.sandbox

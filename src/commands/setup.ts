@@ -74,7 +74,7 @@ export async function openTools(
   for (const attempt of attempts.filter(one => !one.ok)) {
     log.warn({ ...attempt }, 'a better sandbox tier can not be had here')
   }
-  if (facts.missing.length > 0) log.warn({ modules: facts.missing }, 'not preloaded: not installed, or broken')
+  if (Object.keys(facts.missing).length > 0) log.warn({ modules: facts.missing }, 'not preloaded')
   const layers = Object.fromEntries(
     facts.layers.map(layer => [layer.name, layer.inForce ? (layer.why ?? true) : layer.why]),
   )

@@ -15,6 +15,8 @@ export interface MachineryOptions extends TemplateOptions {
   readonly log: Logger
   /** Default 1 000. */
   readonly runsPerZygote?: number
+  /** How long a preload may take to be imported; default 60 s. */
+  readonly importTimeoutMs?: number
 }
 
 /**
@@ -39,7 +41,7 @@ export class Machinery {
   #nextZygote = 1
   #down = false
   readonly #gone = new AbortController()
-  #preloaded: Preloaded = { installed: {}, missing: {}, importMs: 0 }
+  #preloaded: Preloaded = { installed: {}, missing: {}, unfit: {}, importMs: 0 }
 
   private constructor(options: MachineryOptions, template: Template) {
     this.#options = options
@@ -150,15 +152,15 @@ export class Machinery {
         onNotForked: (id: number, message: string) => this.#lose(id, 'there was no process for the code', message),
         onEnd: (reason: string) => this.#zygoteEnded(kind, zygote, reason),
       }
-      const preload = kind === 'data' ? this.#options.preload : []
-      const zygote: Zygote = await Zygote.start(
-        this.#template,
-        preload,
-        () => this.#nextZygote++,
-        handlers,
-        this.#gone.signal,
+      const options = {
+        preload: kind === 'data' ? this.#options.preload : [],
+        unfit: kind === 'data' ? this.#preloaded.unfit : {},
         renew,
-      )
+        nextId: () => this.#nextZygote++,
+        templateGone: this.#gone.signal,
+        importTimeoutMs: this.#options.importTimeoutMs,
+      }
+      const zygote: Zygote = await Zygote.start(this.#template, options, handlers)
       if (this.#down) {
         zygote.end('closing')
         return

@@ -45,12 +45,15 @@ export const ZygoteEvent = z.discriminatedUnion('event', [
     /** Why it is a fork of the template and not, as was asked for, a program of its own. */
     not_renewed: z.string().nullish(),
   }),
-  /** The module started a thread when it was imported: a process that forks must have no other. */
-  z.object({ event: z.literal('unfit'), module: z.string() }),
+  /** Before each preload, and null after the last: whatever happens next is that module's doing. */
+  z.object({ event: z.literal('importing'), module: z.string().nullable() }),
+  /** The module has left something in the process that no fork may have, such as a thread. */
+  z.object({ event: z.literal('unfit'), module: z.string(), why: z.string() }),
   z.object({ event: z.literal('not_forked'), sandbox: z.number(), message: z.string() }),
   GuestExit,
   z.object({ event: z.literal('pong'), rss_bytes: z.number() }),
 ])
+export type ZygoteEvent = z.infer<typeof ZygoteEvent>
 
 export const RunEnd = z.object({
   event: z.literal('end'),

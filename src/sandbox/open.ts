@@ -21,6 +21,8 @@ export interface OpenOptions {
   readonly skipSelfTest?: boolean
   /** Tests only: how soon a zygote is replaced. */
   readonly runsPerZygote?: number
+  /** Tests only: how long a preload may take to be imported. */
+  readonly importTimeoutMs?: number
   onHealth?(healthy: boolean, reason: string): void
 }
 
@@ -70,6 +72,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
       ...(options.landlockAbiMost === undefined ? {} : { landlockAbiMost: options.landlockAbiMost }),
       ...(options.layersOff === undefined ? {} : { layersOff: options.layersOff }),
       ...(options.runsPerZygote === undefined ? {} : { runsPerZygote: options.runsPerZygote }),
+      ...(options.importTimeoutMs === undefined ? {} : { importTimeoutMs: options.importTimeoutMs }),
     }
     let machinery: Machinery
     try {
@@ -136,7 +139,7 @@ function factsOf(
     layers,
     interpreter: { path: interpreter.path, version: interpreter.version },
     installed: machinery.preloaded.installed,
-    missing: Object.keys(machinery.preloaded.missing),
+    missing: { ...machinery.preloaded.missing, ...machinery.preloaded.unfit },
     ...(interpreter.notShown.length > 0 ? { notShown: interpreter.notShown } : {}),
     subprocesses: tier === 'namespaces',
   }

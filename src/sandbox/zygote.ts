@@ -2,10 +2,8 @@ import type { Channel } from './channel.js'
 import { parseJson } from './listener.js'
 import { type GuestExit, ZygoteEvent } from './messages.js'
 import type { Template } from './template.js'
+import { type LaunchOptions, launch } from './zygote-launch.js'
 
-const IMPORT_TIMEOUT_MS = 60_000
-/** A connection that was made before the end may be seen after it. */
-const CONNECT_BEHIND_MS = 250
 /** A zygote only waits and forks: one that is silent for so long hangs. */
 const PING_EVERY_MS = 2_000
 const PONG_WITHIN_MS = 1_000
@@ -13,10 +11,23 @@ const OWN_PAUSE_MS = 200
 /** Growth of its own memory beyond what it had when it was ready: something leaks into every guest. */
 const GROWTH_MOST_BYTES = 64 * 1024 * 1024
 
+/** The end of the interpreter may have been anybody's doing once; a module that is there again when it ends is the cause. */
+const DEATHS_MOST = 2
+
+/** Modules by name: with versions, or with the reason why each is not preloaded. */
 export interface Preloaded {
   readonly installed: Readonly<Record<string, string>>
+  /** Not installed, or broken: tried again with each zygote. */
   readonly missing: Readonly<Record<string, string>>
+  /** What no zygote can live with: not to be tried again. */
+  readonly unfit: Readonly<Record<string, string>>
   readonly importMs: number
+}
+
+export interface ZygoteOptions extends Omit<LaunchOptions, 'id'> {
+  /** Left out of `preload` from the start, and said in the result: what was found to be unfit before. */
+  readonly unfit: Readonly<Record<string, string>>
+  nextId(): number
 }
 
 export interface ZygoteHandlers {
@@ -72,6 +83,7 @@ export class Zygote {
           case 'pong':
             this.#pong(event.data.rss_bytes)
             return
+          case 'importing':
           case 'ready':
           case 'unfit':
         }
@@ -82,35 +94,29 @@ export class Zygote {
   }
 
   /**
-   * Starts one and waits for its imports. What starts threads when it is imported is left out, one module after the
-   * other, and said in `missing`.
+   * Starts one and waits for its imports. What starts threads when it is imported, keeps descriptors, does not come to an end or
+   * ends the interpreter is left out, one module after the other, and said in `preloaded.unfit`.
    *
-   * renew: as a program of its own, with a hash seed and an address layout that no other has; else as a fork of the template,
-   * which is faster.
-   *
-   * Errors: Error when it ends or takes more than 60 s.
+   * Errors: Error when it ends or hangs in something else than an import.
    */
-  static async start(
-    template: Template,
-    preload: readonly string[],
-    nextId: () => number,
-    handlers: ZygoteHandlers,
-    templateGone: AbortSignal,
-    renew: boolean,
-  ): Promise<Zygote> {
-    const unfit: Record<string, string> = {}
+  static async start(template: Template, options: ZygoteOptions, handlers: ZygoteHandlers): Promise<Zygote> {
+    const unfit: Record<string, string> = { ...options.unfit }
+    const deaths: Record<string, number> = {}
     for (;;) {
-      const id = nextId()
-      const wanted = preload.filter(name => !(name in unfit))
-      const result = await launch(template, id, wanted, templateGone, renew)
+      const id = options.nextId()
+      const preload = options.preload.filter(name => !(name in unfit))
+      const result = await launch(template, { ...options, id, preload })
       if ('unfit' in result) {
-        unfit[result.unfit] = 'starts threads when it is imported'
-        continue
+        unfit[result.unfit] = result.why
+      } else if ('died' in result) {
+        const count = (deaths[result.died] ?? 0) + 1
+        deaths[result.died] = count
+        if (count >= DEATHS_MOST) unfit[result.died] = 'ends the interpreter when it is imported'
+      } else {
+        const zygote = new Zygote(id, template, result.channel, { ...result.preloaded, unfit }, handlers)
+        zygote.notRenewed = result.notRenewed
+        return zygote
       }
-      const preloaded = { ...result.preloaded, missing: { ...result.preloaded.missing, ...unfit } }
-      const zygote = new Zygote(id, template, result.channel, preloaded, handlers)
-      zygote.notRenewed = result.notRenewed
-      return zygote
     }
   }
 
@@ -164,61 +170,4 @@ export class Zygote {
     this.#firstRss ??= rssBytes
     this.grown = rssBytes - this.#firstRss > GROWTH_MOST_BYTES
   }
-}
-
-type Launched =
-  | { readonly channel: Channel; readonly preloaded: Preloaded; readonly notRenewed: string | null }
-  | { readonly unfit: string }
-
-function launch(
-  template: Template,
-  id: number,
-  preload: readonly string[],
-  templateGone: AbortSignal,
-  renew: boolean,
-): Promise<Launched> {
-  return new Promise((resolve, reject) => {
-    const onGone = () => fail('the template has ended')
-    let connected = false
-    const settled = () => {
-      clearTimeout(timer)
-      template.onZygoteExit.delete(id)
-      template.listener.forget(token)
-      templateGone.removeEventListener('abort', onGone)
-    }
-    const fail = (reason: string) => {
-      settled()
-      const words = template.lastWords()
-      reject(new Error(words === '' ? reason : `${reason}: ${words}`))
-    }
-    const timer = setTimeout(() => {
-      template.channel.sendJson({ op: 'kill_zygote', zygote: id })
-      fail('the zygote did not finish its imports in 60 s')
-    }, IMPORT_TIMEOUT_MS)
-    const token = template.listener.expect(channel => {
-      connected = true
-      channel.listen(
-        frame => {
-          const event = ZygoteEvent.safeParse(parseJson(frame.payload))
-          if (!event.success) return
-          if (event.data.event === 'ready') {
-            settled()
-            const { installed, missing, import_ms: importMs, not_renewed: notRenewed = null } = event.data
-            resolve({ channel, preloaded: { installed, missing, importMs }, notRenewed })
-          } else if (event.data.event === 'unfit') {
-            settled()
-            resolve({ unfit: event.data.module })
-          }
-        },
-        () => fail('the zygote ended before it was ready'),
-      )
-    })
-    // Of one that has connected the channel tells, perhaps with a last word; and the connection may be a moment behind.
-    template.onZygoteExit.set(id, () =>
-      setTimeout(() => connected || fail('the zygote ended before it had connected'), CONNECT_BEHIND_MS),
-    )
-    if (templateGone.aborted) onGone()
-    templateGone.addEventListener('abort', onGone, { once: true })
-    template.channel.sendJson({ op: 'zygote', zygote: id, token, preload, renew })
-  })
 }

@@ -44,8 +44,8 @@ async function start(how: 'answers' | 'is silent') {
     lastWords: () => '',
   }
   const handlers = { onGuestExit: () => {}, onNotForked: () => {}, onEnd: (reason: string) => ends.push(reason) }
-  const alive = new AbortController().signal
-  const zygote = await Zygote.start(template as unknown as Template, [], () => 1, handlers, alive, false)
+  const options = { preload: [], unfit: {}, nextId: () => 1, templateGone: new AbortController().signal, renew: false }
+  const zygote = await Zygote.start(template as unknown as Template, options, handlers)
   close = () => {
     zygote.end('the test is over')
     child.kill('SIGKILL')

@@ -54,7 +54,7 @@ export const facts: SandboxFacts = {
   ],
   interpreter: { path: '/usr/bin/python3', version: '3.11.2' },
   installed: { numpy: '1.24.2' },
-  missing: ['pandas'],
+  missing: { pandas: 'ModuleNotFoundError: No module named pandas' },
   subprocesses: true,
 }
 

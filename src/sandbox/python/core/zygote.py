@@ -67,26 +67,30 @@ def _exercise(name, module):
             cache.cache_clear()
 
 
-def _threads(world):
-    tasks = os.open("self/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=world.outer_proc)
+def _own(world, folder):
+    """Names in a folder of this process's /proc; of its descriptors without the one that this takes."""
+    fd = os.open(f"self/{folder}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=world.outer_proc)
     try:
-        return len(os.listdir(tasks))
+        return set(os.listdir(fd)) - ({str(fd)} if folder == "fd" else set())
     finally:
-        os.close(tasks)
+        os.close(fd)
 
 
 class Unfit(Exception):
-    """A module that started a thread: it can't be preloaded, and not be unloaded either."""
+    """A module that left in this process what no guest may have: it can't be preloaded, and not be unloaded either."""
 
-    def __init__(self, module):
+    def __init__(self, module, why):
         super().__init__(module)
         self.module = module
+        self.why = why
 
 
-def _preload(world, names):
+def _preload(world, channel, names):
     """Imports what is installed. Returns ({name: version}, {name: why not})."""
     installed, missing = {}, {}
     for name in names:
+        channel.send_json({"event": "importing", "module": name})
+        before = _own(world, "fd")
         try:
             module = importlib.import_module(name)
             _exercise(name, module)
@@ -95,8 +99,14 @@ def _preload(world, names):
         else:
             top = sys.modules[name.partition(".")[0]]
             installed[name] = str(getattr(top, "__version__", ""))
-        if _threads(world) != 1:
-            raise Unfit(name)
+        if len(_own(world, "task")) != 1:
+            raise Unfit(name, "starts threads when it is imported")
+        if _own(world, "fd") - before:
+            gc.collect()  # what is only not closed yet
+        if _own(world, "fd") - before:
+            # A guest starts without it: the module's object would have the number of another file, and write into that.
+            raise Unfit(name, "keeps files, sockets or pipes open when it is imported")
+    channel.send_json({"event": "importing", "module": None})
     return installed, missing
 
 
@@ -123,9 +133,9 @@ class Zygote:
             os.environ.update(_ENVIRONMENT, HOME=home, TMPDIR=home)
         started = time.monotonic()
         try:
-            installed, missing = _preload(world, command["preload"])
+            installed, missing = _preload(world, self._channel, command["preload"])
         except Unfit as unfit:
-            self._channel.send_json({"event": "unfit", "module": unfit.module})
+            self._channel.send_json({"event": "unfit", "module": unfit.module, "why": unfit.why})
             os._exit(0)
         for name in _WARM:
             importlib.import_module(name)
