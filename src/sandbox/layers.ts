@@ -11,6 +11,7 @@ export type LayerSwitch =
   | 'net'
   | 'ipc'
   | 'uts'
+  | 'cgroup'
   | 'landlock'
   | 'seccomp'
   | 'uid'
@@ -28,6 +29,7 @@ function switched(layer: LayerSwitch): string[] {
     case 'net':
     case 'ipc':
     case 'uts':
+    case 'cgroup':
       return [`${layer} namespace`]
     case 'landlock':
     case 'seccomp':
@@ -82,7 +84,7 @@ function layersInForce(tier: TierName, up: Up, refusal?: Refusal): Layer[] {
       ? {
           name: 'uid',
           inForce: false,
-          why: `refused with ${errnoText(up.uid_errno)}: sandboxes have the uid of the worker`,
+          why: `${up.uid_errno === 0 ? 'only a root worker has some' : `refused with ${errnoText(up.uid_errno)}`}: sandboxes have the uid of the worker`,
         }
       : { name: 'uid', inForce: true },
     { name: 'no capabilities, no_new_privs', inForce: true },
@@ -99,6 +101,13 @@ function layersInForce(tier: TierName, up: Up, refusal?: Refusal): Layer[] {
   }
   return [
     ...['user', 'pid', 'mount', 'net', 'ipc', 'uts'].map(name => ({ name: `${name} namespace`, inForce: true })),
+    up.cgroup_errno === 0
+      ? { name: 'cgroup namespace', inForce: true }
+      : {
+          name: 'cgroup namespace',
+          inForce: false,
+          why: `refused with ${errnoText(up.cgroup_errno)}: the names of the worker’s control groups can be seen`,
+        },
     { name: 'root of its own', inForce: true },
     up.proc
       ? { name: '/proc of its own', inForce: true }

@@ -15,6 +15,8 @@ export const TemplateEvent = z.discriminatedUnion('event', [
     /** The first host uid of the sandboxes; null where they have the worker's, and the errno that says why. */
     uid_base: z.number().nullable(),
     uid_errno: z.number(),
+    /** 0 where guests have a cgroup namespace. */
+    cgroup_errno: z.number(),
     /** 0 where a sandbox can be made the first to go when memory is short. */
     oom_errno: z.number(),
   }),

@@ -30,11 +30,11 @@ const without = (...capabilities: string[]) => {
 const NOBODY = ROOT ? ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'] : []
 
 /** What doctor prints where a place is short of something; it must find a sandbox there, and leave nothing behind. */
-async function doctorThrough(through: readonly string[]): Promise<string[]> {
+async function doctorThrough(through: readonly string[], env: Record<string, string> = {}): Promise<string[]> {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'doctor-'))
   try {
     await chmod(folder, 0o777) // a user of no name can't write into the program's own
-    const program = await startProgram(['doctor'], { TMPDIR: folder }, 'ignore', through)
+    const program = await startProgram(['doctor'], { TMPDIR: folder, ...env }, 'ignore', through)
     const { code } = await program.exited
     expect(program.stderr()).toBe('')
     expect(code, program.stdout()).toBe(0)
@@ -67,6 +67,19 @@ describe('doctor, where a layer can not be had', () => {
       const lines = await doctorThrough(without(...capabilities.split(',')))
       expect(lines).toContain('tier namespaces: in use, escape self-test passed')
       expect(linesOf(lines, 'uid')[0]).toMatch(/✗ uid \(refused with errno 1 \(EPERM\)/)
+    },
+  )
+
+  it.each(ROOT ? ['with CAP_SETUID'] : [])(
+    'says that a worker which is not root has no uids, also one %s',
+    async () => {
+      const caps = '+setuid,+setgid'
+      const user = ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups']
+      const through = [...user, `--inh-caps=${caps}`, `--ambient-caps=${caps}`]
+      const lines = await doctorThrough(through, { SANDBOX_TIER: 'landlock' })
+      expect(linesOf(lines, 'uid')[0]).toBe(
+        '  ✗ uid (only a root worker has some: sandboxes have the uid of the worker)',
+      )
     },
   )
 

@@ -21,6 +21,7 @@ const ANYBODY: readonly Proof[] = [
   proof('namespaces', ['mount'], 'a file of the host: read by every way round'),
   proof('namespaces', ['net'], 'TCP to a service on the loopback'),
   proof('namespaces', ['uts'], 'the name of the host'),
+  proof('namespaces', ['cgroup'], '/proc/self/cgroup: what the container and its control groups are called'),
   proof('namespaces', ['ipc', 'seccomp'], 'a System V segment of a process outside'),
   proof('namespaces', ['mount', 'landlock'], 'a file of the host: write, append, truncate'),
   proof('namespaces', ['seccomp'], 'memfd_create and memfd_secret: programs and room that no path rule sees'),

@@ -96,6 +96,16 @@ print("tried")`,
     if BAIT["folder"] in text: escaped(path)
 print("tried")`,
   },
+  {
+    name: '/proc/self/cgroup: what the container and its control groups are called',
+    tiers: NAMESPACES,
+    code: `try: lines = open("/proc/self/cgroup").read().splitlines()
+except OSError: lines = []  # there is no /proc
+for line in lines:
+    if any(name not in ("", "..") for name in line.split(":", 2)[2].split("/")): escaped(line)
+attempt(lambda: os.close(-1) if os.readlink("/proc/self/ns/cgroup") != BAIT["cgroup_ns"] else None, "the namespace of the worker")
+print("tried")`,
+  },
   calls(
     'io_uring: work that no filter sees',
     '("io_uring_setup", (4, ctypes.create_string_buffer(120))), ("io_uring_enter", (0, 0, 0, 0, 0, 0)), ("io_uring_register", (0, 0, 0, 0))',

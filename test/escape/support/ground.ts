@@ -1,4 +1,13 @@
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -95,6 +104,7 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
       folder,
       canary: [...canary].reverse().join(''),
       host: os.hostname(),
+      cgroup_ns: readlinkSync('/proc/self/ns/cgroup'),
       worker_socket: workerSocket(temporary),
       // A sandbox's uid is its warden's too: against that one the other layers hold, which are proved one by one.
       own: options.layersOff === undefined ? {} : Object.fromEntries(wardens.map(one => [one.uid, one.pid])),

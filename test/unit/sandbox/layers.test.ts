@@ -11,6 +11,7 @@ const BEST: Up = {
   proc_errno: 0,
   uid_base: 100_000,
   uid_errno: 0,
+  cgroup_errno: 0,
   oom_errno: 0,
 }
 
@@ -58,6 +59,21 @@ describe('layersOf', () => {
       name: 'uid',
       inForce: false,
       why: 'refused with errno 1 (EPERM): sandboxes have the uid of the worker',
+    })
+  })
+
+  it('says that a worker which is not root has no uids to give, though nothing refuses it one', () => {
+    expect(layer({ uid_base: null, uid_errno: 0 }, 'uid')).toEqual({
+      name: 'uid',
+      inForce: false,
+      why: 'only a root worker has some: sandboxes have the uid of the worker',
+    })
+  })
+
+  it('says with which errno a cgroup namespace was refused', () => {
+    expect(layer({ cgroup_errno: 22 }, 'cgroup namespace')).toMatchObject({
+      inForce: false,
+      why: expect.stringMatching(/^refused with errno 22 \(EINVAL\): the names of the worker’s control groups/),
     })
   })
 

@@ -44,6 +44,7 @@ _CLONE = _NUMBERS["clone"][_COLUMN]
 _clone_keeping_gil.argtypes = [ctypes.c_long, ctypes.c_ulong, *[ctypes.c_long] * 4]
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000

@@ -188,6 +188,9 @@ def _enter_namespaces(world):
             uid, gid = os.geteuid(), os.getegid()
             linux.unshare(linux.CLONE_NEWUSER)
             warden.map_ids(world, (uid, uid), (gid, gid))
+    # The zygotes make one, and guests inherit it; a kernel without control groups has nothing to show in it.
+    cgroup_errno = _in_child(lambda: linux.unshare(linux.CLONE_NEWCGROUP))
+    boot["cgroup_namespace"] = cgroup_errno == 0 and world.has("cgroup")
     with step("mount and pid namespaces"):
         linux.unshare(world.flags(("mount", "pid")))
     if world.own_pids:
@@ -206,7 +209,7 @@ def _enter_namespaces(world):
             root.enter(boot["root_dir"])
             root.seal()
     world.own_pid_ns = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=world.outer_proc)
-    return {"proc": has_proc, "proc_errno": problem, "uid_errno": uid_errno}
+    return {"proc": has_proc, "proc_errno": problem, "uid_errno": uid_errno, "cgroup_errno": cgroup_errno}
 
 
 def _enter_landlock(world):
@@ -221,7 +224,7 @@ def _enter_landlock(world):
         os.setgroups([])
     with step("interpreter"):
         _check_readable(boot)
-    return {"proc": False, "proc_errno": 0, "uid_errno": uid_errno}
+    return {"proc": False, "proc_errno": 0, "uid_errno": uid_errno, "cgroup_errno": 0}
 
 
 def _in_child(action):

@@ -122,6 +122,8 @@ class Zygote:
         linux.set_name("zygote")
         self._channel = frames.Channel(world.connect())
         self._channel.send_json({"role": "zygote", "token": command.pop("token")})
+        if world.boot.get("cgroup_namespace"):
+            linux.unshare(linux.CLONE_NEWCGROUP)  # once for all guests: /proc/self/cgroup then begins at this process's group
         if world.own_tree:
             linux.unshare(linux.CLONE_NEWNS)
             linux.mount("zygote", "/run", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=700,size=32m")
