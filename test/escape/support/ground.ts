@@ -21,7 +21,7 @@ import { descendants, type Process, stillAlive } from '../../sandbox/support/pro
 import { readablePython } from '../../sandbox/support/pythons.js'
 import { type Attack, type Ending, TRIED } from './attack.js'
 import { type Neighbour, startNeighbour } from './neighbour.js'
-import { marked, surroundings, survivors } from './surroundings.js'
+import { difference, marked, surroundings, survivors } from './surroundings.js'
 
 const MIB = 1024 * 1024
 const WALL_MS = 10_000
@@ -52,6 +52,10 @@ interface Attempt {
 /** A worker's sandboxes with something around them to attack. */
 export interface Ground {
   readonly pool: Pool
+  /** The folder of files to attack. */
+  readonly bait: string
+  /** In the name of all that an attack leaves. */
+  readonly mark: string
   /** What was logged at level error: [message, fields]. */
   readonly errors: readonly Record<string, unknown>[]
   /** What was reached of the neighbour, so far. */
@@ -116,15 +120,17 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
       JSON.stringify(bait),
     )
     const known = neighbour
-    let outside = surroundings(folder)
+    let outside = surroundings(folder, mark)
     let told = 0
     return {
       pool,
+      bait: folder,
+      mark,
       errors,
       reached: known.reached,
       attempt: attack => attempt(pool, prelude, attack, tier, () => survivors(mark, known.facts.pid)),
       damage: async () => {
-        const now = surroundings(folder)
+        const now = surroundings(folder, mark)
         const changed = Object.keys(now).filter(key => now[key] !== outside[key])
         const left = await survivors(mark, known.facts.pid)
         const doors = known.reached.slice(told)
@@ -132,7 +138,7 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
         told = known.reached.length
         outside = now
         return [
-          ...changed.map(key => `${key} has changed: ${was[key]} is ${now[key]}`),
+          ...changed.map(key => `${key} has changed: ${difference(was[key] ?? '', now[key] ?? '')}`),
           ...doors.map(door => `reached: ${door}`),
           ...left.map(process => `still lives: ${process}`),
           ...marked(mark),

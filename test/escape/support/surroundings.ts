@@ -24,10 +24,33 @@ function carries(pid: string, mark: string): boolean {
   }
 }
 
+/** Where the programs of a machine mount what is theirs: container engines, sessions, other tests. A sandbox has none of it. */
+const OTHERS = /^\/(?:run|var|mnt|media|tmp)\//
+/** What our own mounts are called, see python/core/root.py and zygote.py. */
+const OURS = ['sandbox', 'box', 'zygote']
+
+/**
+ * The lines of a mountinfo that a sandbox could be the cause of, in order of their places: what lies in `temporary`, carries the
+ * mark or the name of a mount of ours, or lies where a sandbox has a folder of the same name. Others mount and unmount below
+ * /run, /var and the like at any time, and that is nothing to us.
+ */
+export function mountsOfInterest(mountinfo: string, temporary: string, mark: string): string[] {
+  return mountinfo
+    .split('\n')
+    .filter(line => {
+      const [, , , , point = ''] = line.split(' ')
+      const source = line.split(' - ')[1]?.split(' ')[1] ?? ''
+      if (point === temporary || point.startsWith(`${temporary}/`)) return true
+      return line.includes(mark) || OURS.includes(source) || (point !== '' && !OTHERS.test(point))
+    })
+    .sort()
+}
+
 /** What must not change outside, by name. */
-export function surroundings(folder: string): Record<string, string> {
+export function surroundings(folder: string, mark: string): Record<string, string> {
+  const mountinfo = readFileSync('/proc/self/mountinfo', 'utf8')
   const seen: Record<string, string> = {
-    mounts: readFileSync('/proc/self/mountinfo', 'utf8'),
+    mounts: mountsOfInterest(mountinfo, path.dirname(folder), mark).join('\n'),
     hostname: os.hostname(),
     'files of the bait': readdirSync(folder).sort().join(' '),
   }
@@ -37,6 +60,13 @@ export function surroundings(folder: string): Record<string, string> {
     seen[name] = [readIfThere(file), mode?.toString(8), mtimeMs, uid, nlink].join(' ')
   }
   return seen
+}
+
+/** Lines that went, with a minus, and those that came, with a plus. */
+export function difference(was: string, now: string): string {
+  const [before, after] = [was.split('\n'), now.split('\n')]
+  const gone = before.filter(line => !after.includes(line)).map(line => `-${line}`)
+  return [...gone, ...after.filter(line => !before.includes(line)).map(line => `+${line}`)].join('\n')
 }
 
 function readIfThere(file: string): string {
