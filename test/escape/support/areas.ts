@@ -4,10 +4,13 @@ import { endings } from '../attacks/endings.js'
 import { files } from '../attacks/files.js'
 import { frames } from '../attacks/frames.js'
 import { kernel } from '../attacks/kernel.js'
+import { kernelMemory } from '../attacks/kernel-memory.js'
 import { leftovers } from '../attacks/leftovers.js'
 import { memory } from '../attacks/memory.js'
 import { network } from '../attacks/network.js'
 import { processes } from '../attacks/processes.js'
+import { sharedMemory } from '../attacks/shared-memory.js'
+import { workspace } from '../attacks/workspace.js'
 import type { Attack } from './attack.js'
 import { type Ground, type GroundOptions, openGround } from './ground.js'
 
@@ -19,6 +22,9 @@ const AREAS: Readonly<Record<string, readonly Attack[]>> = {
   'frames and descriptors': frames,
   'other runs': leftovers,
   memory,
+  'memory that is shared, and page tables': sharedMemory,
+  'memory of the kernel': kernelMemory,
+  'room in the workspace': workspace,
   endings,
 }
 
