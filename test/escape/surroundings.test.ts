@@ -6,6 +6,7 @@ import { type Ground, openGround } from './support/ground.js'
 import { mountsOfInterest } from './support/surroundings.js'
 
 const ROOT = process.getuid?.() === 0
+const tool = (command: string, ...args: string[]) => execFileSync(command, args)
 
 describe('the comparison of what is outside', () => {
   let ground: Ground
@@ -23,8 +24,8 @@ describe('the comparison of what is outside', () => {
   function mount(name: string, place: string): void {
     const made = mkdirSync(place, { recursive: true })
     if (made !== undefined) undo.push(() => rmSync(made, { recursive: true }))
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', name, place])
-    undo.push(() => execFileSync('umount', [place]))
+    tool('mount', '-t', 'tmpfs', '-o', 'size=64k', name, place)
+    undo.push(() => tool('umount', place))
   }
 
   it('finds nothing where nothing was left', async () => {

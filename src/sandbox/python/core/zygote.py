@@ -8,6 +8,7 @@ import gc
 import importlib
 import io
 import json
+import linecache
 import os
 import select
 import signal
@@ -110,6 +111,12 @@ def _preload(world, channel, names):
     return installed, missing
 
 
+def _forget_program():
+    """Python 3.13 keeps the text of -c under "<string>", where a traceback looks for the lines of code that exec() was given."""
+    linecache.clearcache()
+    getattr(linecache, "_interactive_cache", {}).clear()  # its place from 3.14 on
+
+
 class Zygote:
     def __init__(self, world, command, links):
         self._world = world
@@ -141,6 +148,7 @@ class Zygote:
             os._exit(0)
         for name in _WARM:
             importlib.import_module(name)
+        _forget_program()
         gc.collect()
         self._fillers = density.fill_holes()
         from . import guest  # last, so that what each guest runs of ours lies together
