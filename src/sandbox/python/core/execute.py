@@ -61,6 +61,9 @@ def prepare(binaries):
         }
     )
     sys.modules["tempfile"].tempdir = None
+    _make_streams()
+    builtins.print = _make_print()
+    linux.unbuffer_c_streams()
     for module, name in _STARTERS:
         if hasattr(module, name):
             setattr(module, name, _telling(getattr(module, name)))
@@ -99,16 +102,32 @@ def _telling(start):
 
 
 def settle(places):
-    """In the guest, before it is parked: streams, and its folders."""
+    """Its folders: in the zygote where all guests have the same, else in the guest, before it is parked."""
     os.environ["HOME"] = places.home
     os.environ["TMPDIR"] = places.tmp
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
-    sys.stdout = sys.__stdout__ = _text_stream(1, "<stdout>")
-    sys.stderr = sys.__stderr__ = _text_stream(2, "<stderr>")
-    builtins.print = _make_print()
-    linux.unbuffer_c_streams()
     sys.path.insert(0, places.work)
     sys.argv[:] = [f"{places.code}/main.py"]
+
+
+def _make_streams():
+    """On descriptors of the kind that a guest has, since each stream asks once what it is on: 0 is no terminal, 1 and 2 are
+    pipes. They are put in their place for that long."""
+    sys.stdout.flush()  # of what an import has printed
+    sys.stderr.flush()
+    kept = [os.dup(fd) for fd in (0, 1, 2)]
+    far, near = os.pipe()
+    null = os.open("/dev/null", os.O_RDWR)
+    try:
+        for target, fd in enumerate((null, near, near)):
+            os.dup2(fd, target)
+        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
+        sys.stdout = sys.__stdout__ = _text_stream(1, "<stdout>")
+        sys.stderr = sys.__stderr__ = _text_stream(2, "<stderr>")
+    finally:
+        for target, fd in enumerate(kept):
+            os.dup2(fd, target)
+        for fd in (*kept, far, near, null):
+            os.close(fd)
 
 
 def _text_stream(fd, name):
@@ -452,10 +471,16 @@ def _own_modules(places):
     """Modules of the run's own files. Only those imported since the fork are looked at: to touch one that the zygote
     imported is to copy its page."""
     found = {}
-    for name in reversed(list(sys.modules)):
-        if name == _last_of_zygote:
-            break
-        other = sys.modules[name]
+    names = []
+    try:
+        for name in reversed(sys.modules):  # one by one: a list of all names would touch each of them
+            if name == _last_of_zygote:
+                break
+            names.append(name)
+    except RuntimeError:  # a thread of the code's imports something
+        names = list(reversed(list(sys.modules)))
+    for name in names:
+        other = sys.modules.get(name)
         # What is in there may be anything, and do anything when it is asked.
         file = other.__dict__.get("__file__") if type(other) is types.ModuleType else None
         if isinstance(file, str) and file.startswith(places.work + "/"):

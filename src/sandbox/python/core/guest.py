@@ -3,21 +3,31 @@
 import gc
 import json
 import os
-import random
 import signal
 import sys
 
-from . import errors, execute, frames, linux, lockdown, root, shims
+from . import errors, execute, frames, landlock, linux, lockdown, random_state, root, shims
 
 ORDERS = 3  # the pipe from the warden, until the code has come
 WORDS = 4  # the pipe to the warden
 _exit = os._exit  # the code may replace what it finds in os
 
 
-def warm():
+def warm(world):
     """In the zygote."""
     json.dumps({"a": [1.5, None]})
     execute.prepare(os.path.dirname(sys.executable))
+    random_state.prepare()
+    if world.own_tree:
+        _shared.append(Places(world, 0))
+        execute.settle(_shared[0])
+
+
+_shared = []  # the Places of all guests, where these are the same
+
+
+def places_of(world, sandbox):
+    return _shared[0] if _shared else Places(world, sandbox)
 
 
 class Places:
@@ -31,6 +41,14 @@ class Places:
         self.code = f"{box}/code"
         self.home = f"{box}/home/sandbox"
         self.tmp = f"{box}/tmp"
+        self._planned = self._plan() if self.own_tree else None
+
+    def planned(self):
+        """What Landlock is to allow."""
+        return self._plan() if self._planned is None else self._planned
+
+    def _plan(self):
+        return landlock.plan(self._world.boot["landlock_abi"], self.readable(), self.writable())
 
     def writable(self):
         devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
@@ -49,13 +67,13 @@ def main(world, order, parts):
     """Does not return: the process ends with the code that it ran."""
     words = None
     try:
-        places = Places(world, order["sandbox"])
+        places = places_of(world, order["sandbox"])
         outer_pid = int(os.readlink("self", dir_fd=world.outer_proc))
         words = parts["words"]
         _enter(world, order, parts)
         words = WORDS
         _lower_priority(world)
-        lockdown.lock_guest(world, order["limits"], places.readable(), places.writable())
+        lockdown.lock_guest(world, order["limits"], places)
         _make_own(world.boot, places)
         world.boot.clear()  # paths of the host, which are nothing to the code
         channel = frames.Channel(frames.Pipes(ORDERS, WORDS))
@@ -119,13 +137,11 @@ def _lower_priority(world):
 def _make_own(boot, places):
     """What must differ from every other guest of this zygote, and be as in a fresh interpreter."""
     os.chdir(places.work)
-    random.seed()
+    random_state.renew()
     processes = sys.modules.get("multiprocessing.process")
     if processes is not None:  # a preload has imported it, and with it one key for all
         processes.current_process().authkey = os.urandom(32)
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
     shims.install(boot["guest_filter"])
-    execute.settle(places)
+    if not places.own_tree:
+        execute.settle(places)
     gc.enable()

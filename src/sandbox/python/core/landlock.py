@@ -34,28 +34,36 @@ def missing_features(abi):
     return [name for since, name in names if abi < since]
 
 
-def restrict(abi, readable, writable, network):
-    """Restricts the calling thread for good. Paths that do not exist are passed over.
+def plan(abi, readable, writable):
+    """[(path, rights)] of the paths that exist; the rest is passed over."""
+    handled = _handled(abi)
+    return [
+        (path, (access if os.path.isdir(path) else access & _FILE_RIGHTS) & handled)
+        for paths, access in ((readable, _READ), (writable, _WRITE))
+        for path in paths
+        if os.path.exists(path)
+    ]
+
+
+def restrict(abi, planned, network):
+    """Restricts the calling thread for good, to what plan() has returned.
 
     network: whether the sandbox has a network of its own, in which TCP may stay.
     """
-    rules = ruleset(abi, readable, writable, network)
+    rules = ruleset(abi, planned, network)
     linux.landlock_restrict_self(rules)
     os.close(rules)
 
 
-def ruleset(abi, readable, writable, network):
+def ruleset(abi, planned, network):
     """The descriptor of the rules, which nothing is held to yet."""
-    handled = _handled(abi)
     network_rights = _NETWORK if abi >= 4 and not network else 0
-    rules = linux.landlock_create_ruleset(handled, network_rights, _SCOPES if abi >= 6 else 0)
-    for paths, access in ((readable, _READ), (writable, _WRITE)):
-        for path in paths:
-            try:
-                fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            except OSError:
-                continue
-            rights = access if os.path.isdir(path) else access & _FILE_RIGHTS
-            linux.landlock_allow_beneath(rules, rights & handled, fd)
-            os.close(fd)
+    rules = linux.landlock_create_ruleset(_handled(abi), network_rights, _SCOPES if abi >= 6 else 0)
+    for path, rights in planned:
+        try:
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        linux.landlock_allow_beneath(rules, rights, fd)
+        os.close(fd)
     return rules

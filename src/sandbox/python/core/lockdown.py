@@ -78,7 +78,7 @@ def guest_filter(boot):
     return "landlock-shared-files" if owned else "landlock-shared-uid"
 
 
-def lock_guest(world, limits, readable, writable):
+def lock_guest(world, limits, places):
     """Capabilities, no_new_privs, Landlock, seccomp, rlimits: nothing of it can be taken back."""
     boot = world.boot
     if world.has("rlimits"):
@@ -89,7 +89,7 @@ def lock_guest(world, limits, readable, writable):
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if boot["landlock_abi"] > 0:
-        landlock.restrict(boot["landlock_abi"], readable, writable, network=boot["tier"] == "namespaces")
+        landlock.restrict(boot["landlock_abi"], places.planned(), network=boot["tier"] == "namespaces")
     if world.has("seccomp"):
         world.filters.load(boot["guest_filter"])
 

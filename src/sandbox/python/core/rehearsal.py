@@ -6,7 +6,6 @@ child would have to copy them first, and each child would find out the same agai
 
 import json
 import os
-import random
 import resource
 import socket
 import sys
@@ -76,19 +75,19 @@ def _play_guest(world, parts):
 
 
 # What libraries have the interpreter do in each fork, under names of their own.
-_AFTER_FORK = (("threading", "_after_fork"), ("logging", "_after_at_fork_child_reinit_locks"), ("numpy.random", "seed"))
+_AFTER_FORK = (("threading", "_after_fork"), ("logging", "_after_at_fork_child_reinit_locks"))
 
 
 def guests(world, guest, execute):
     """In a zygote, after its imports. Nothing that a guest gives up is given up here."""
-    places = guest.Places(world, 0)
+    places = guest.places_of(world, 0)
     abi = world.boot["landlock_abi"]
     hooks = [getattr(sys.modules.get(module), name, None) for module, name in _AFTER_FORK]
     for _ in range(ROUNDS):
         for hook in hooks:
             if hook is not None:
                 hook()
-        random.seed()
+        guest.random_state.renew()
         orders, far = os.pipe()
         heard, words = os.pipe()
         channel = frames.Channel(frames.Pipes(orders, words))
@@ -98,9 +97,10 @@ def guests(world, guest, execute):
         linux.prctl(_PR_GET_DUMPABLE)
         resource.getrlimit(resource.RLIMIT_NOFILE)
         if abi > 0:
-            os.close(landlock.ruleset(abi, places.readable(), places.writable(), network=world.namespaces))
-        os.environ["HOME"] = places.home
-        del os.environ["HOME"]
+            os.close(landlock.ruleset(abi, places.planned(), network=world.namespaces))
+        if not places.own_tree:
+            os.environ["HOME"] = places.home
+            del os.environ["HOME"]
         execute.rehearse(places)
         for fd in (orders, far, heard, words):
             os.close(fd)

@@ -154,7 +154,7 @@ class Zygote:
         from . import guest  # last, so that what each guest runs of ours lies together
 
         self._guest = guest
-        guest.warm()
+        guest.warm(world)
         gc.freeze()  # else each round would look at all that was imported
         rehearsal.guests(world, guest, guest.execute)
         world.modules.retire()
