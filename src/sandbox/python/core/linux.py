@@ -20,6 +20,8 @@ _libc.sbrk.restype = ctypes.c_void_p
 _long_syscall = _libc.syscall
 _long_prctl = _libc.prctl
 _long_prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+_short_prctl = ctypes.CDLL(None).prctl
+_short_prctl.argtypes = [ctypes.c_int, ctypes.c_ulong]
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 ARCH = os.uname().machine
 SIGCHLD = 17
@@ -28,13 +30,13 @@ _NUMBERS = {  # call: (x86_64, aarch64)
     "capget": (125, 90),
     "capset": (126, 91),
     "pivot_root": (155, 41),
-    "seccomp": (317, 277),
     "mount_setattr": (442, 442),
     "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445),
     "landlock_restrict_self": (446, 446),
 }
 
+_WORD = struct.Struct("=I")
 _SIGACTION = struct.Struct("@P128siP")  # struct sigaction of glibc and of musl: handler, mask, flags, restorer
 
 _streams = [ctypes.c_void_p.in_dll(_libc, name) for name in ("stdout", "stderr")]
@@ -81,6 +83,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_KEEPCAPS = 8
 PR_SET_NAME = 15
+PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
@@ -156,10 +159,13 @@ def prctl(option, value=0, third=0, fourth=0, fifth=0):
     return _check(_long_prctl(option, value, third, fourth, fifth), "prctl")
 
 
+# Made once: with each such buffer ctypes makes a type, which takes longer than all that it is needed for.
+_names = {name: ctypes.create_string_buffer(name.encode()) for name in ("zygote", "warden", "python3")}
+
+
 def set_name(name):
-    """Names the calling thread; at most 15 bytes are shown."""
-    buffer = ctypes.create_string_buffer(name.encode()[:15])
-    prctl(PR_SET_NAME, ctypes.addressof(buffer))
+    """Names the calling thread: one of those above."""
+    prctl(PR_SET_NAME, ctypes.addressof(_names[name]))
 
 
 def _last_capability():
@@ -174,7 +180,6 @@ LAST_CAPABILITY = _last_capability()
 # Arguments of one call for each: a loop in Python takes five times as long, in each warden and guest.
 _CAPABILITIES = tuple(range(LAST_CAPABILITY + 1))
 _BOUNDING_DROPS = (PR_CAPBSET_DROP,) * len(_CAPABILITIES)
-_ZEROS = (0,) * len(_CAPABILITIES)
 
 
 def _set_capabilities(mask, inheritable=0):
@@ -209,7 +214,7 @@ def keep_capabilities_over_exec():
 
 def drop_capabilities():
     # Of the bounding set. Refused without CAP_SETPCAP: then there is no way to gain anything by it, no_new_privs is on.
-    for _ in map(_long_prctl, _BOUNDING_DROPS, _CAPABILITIES, _ZEROS, _ZEROS, _ZEROS):
+    for _ in map(_short_prctl, _BOUNDING_DROPS, _CAPABILITIES):
         pass
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     _set_capabilities(0)
@@ -219,15 +224,23 @@ def has_capability(capability):
     return bool(_capabilities()[0] >> capability & 1)
 
 
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+class SeccompFilter:
+    """A filter, ready to be installed: in a child of a fork each object that has to be made costs pages.
 
+    bpf: bytes of struct sock_filter.
+    """
 
-def load_seccomp(bpf):
-    """Installs a filter given as a bytearray of struct sock_filter; no_new_privs must be on."""
-    buffer = (ctypes.c_char * len(bpf)).from_buffer(bpf)
-    program = _Program(len(bpf) // 8, ctypes.addressof(buffer))
-    _syscall("seccomp", 1, 0, ctypes.byref(program))  # SECCOMP_SET_MODE_FILTER
+    def __init__(self, bpf):
+        self._program = ctypes.create_string_buffer(bpf, len(bpf))
+        self._header = ctypes.create_string_buffer(struct.pack("@HP", len(bpf) // 8, ctypes.addressof(self._program)))
+        self._address = ctypes.addressof(self._header)
+
+    def set_word(self, offset, value):
+        _WORD.pack_into(self._program, offset, value)
+
+    def install(self):
+        """On the calling thread, for good; no_new_privs must be on."""
+        prctl(PR_SET_SECCOMP, 2, self._address)  # SECCOMP_MODE_FILTER
 
 
 def landlock_abi():

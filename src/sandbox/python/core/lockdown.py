@@ -17,6 +17,7 @@ class Filters:
 
     def __init__(self, programs):
         self.programs = programs
+        self._ready = {name: linux.SeccompFilter(program) for name, (program, _) in programs.items()}
 
     @classmethod
     def committed(cls, here):
@@ -32,12 +33,11 @@ class Filters:
 
     def load(self, name):
         """Installs the filter `name`; "only on oneself" in it means the calling process from then on."""
-        program, places = self.programs[name]
-        program = bytearray(program)
+        ready = self._ready[name]
         pid = os.getpid()
-        for place in places:
-            struct.pack_into("=I", program, place, pid)
-        linux.load_seccomp(program)
+        for place in self.programs[name][1]:
+            ready.set_word(place, pid)
+        ready.install()
 
 
 def _prepare(bpf, sentinel):
