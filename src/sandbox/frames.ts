@@ -22,14 +22,24 @@ export interface Frame {
 }
 
 export function packFrame(type: string, payload: Uint8Array): Buffer {
-  const header = Buffer.alloc(HEADER_BYTES)
-  header.writeUInt32LE(payload.byteLength, 0)
-  header.writeUInt8(type.charCodeAt(0), 4)
-  return Buffer.concat([header, payload])
+  const frame = emptyFrame(type, payload.byteLength)
+  frame.set(payload, HEADER_BYTES)
+  return frame
 }
 
 export function packJson(value: unknown): Buffer {
-  return packFrame(FRAME.json, Buffer.from(JSON.stringify(value)))
+  const text = JSON.stringify(value)
+  const frame = emptyFrame(FRAME.json, Buffer.byteLength(text))
+  frame.write(text, HEADER_BYTES)
+  return frame
+}
+
+/** From the pool of small buffers: one of its own for each header costs more than the rest of a frame. */
+function emptyFrame(type: string, payloadBytes: number): Buffer {
+  const frame = Buffer.allocUnsafe(HEADER_BYTES + payloadBytes)
+  frame.writeUInt32LE(payloadBytes, 0)
+  frame.writeUInt8(type.charCodeAt(0), 4)
+  return frame
 }
 
 /** Cuts a stream of bytes into frames. Throws RangeError on a payload over 64 MiB, which none of our processes sends. */

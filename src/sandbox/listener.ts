@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import net from 'node:net'
 import { z } from 'zod'
 import { Channel } from './channel.js'
@@ -31,7 +31,7 @@ export class Listener {
 
   /** A fresh token; `onConnect` is called at most once, in the turn in which its first frame came. */
   expect(onConnect: (channel: Channel) => void): string {
-    const token = randomBytes(24).toString('base64url')
+    const token = randomUUID() // 122 random bits, of which node keeps some ready
     this.#expected.set(token, onConnect)
     return token
   }

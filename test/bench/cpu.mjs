@@ -25,7 +25,10 @@ const { pool } = await openSandbox({
 /** {user, system, faults} of a process itself and of its children that it has waited for. */
 function used(pid) {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ').map(Number)
+  const fields = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .map(Number)
   const of = (user, system, faults) => ({ user: user * TICK_MS, system: system * TICK_MS, faults })
   return { own: of(fields[11], fields[12], fields[7]), children: of(fields[13], fields[14], fields[8]) }
 }
@@ -63,8 +66,10 @@ function snapshot() {
       else if (all.get(parent)?.name === 'zygote') add('guests', own)
       else {
         add('template', own)
-        if (all.get(parent)?.name !== 'node' || ![...all.values()].some(one => one.parent === pid)) add('wardens', children)
-        else if (![...all].some(([, one]) => one.parent === pid && one.name.startsWith('python'))) add('wardens', children)
+        if (all.get(parent)?.name !== 'node' || ![...all.values()].some(one => one.parent === pid))
+          add('wardens', children)
+        else if (![...all].some(([, one]) => one.parent === pid && one.name.startsWith('python')))
+          add('wardens', children)
       }
     } catch {}
   }
@@ -75,7 +80,11 @@ const run = () => pool.run({ code: CODE, wallMs: 60_000, signal: new AbortContro
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
 const closedLoop = async count => {
   let left = count
-  await Promise.all(Array.from({ length: Number(atOnce) }, async () => { while (left-- > 0) await run() }))
+  await Promise.all(
+    Array.from({ length: Number(atOnce) }, async () => {
+      while (left-- > 0) await run()
+    }),
+  )
 }
 await closedLoop(50)
 await pause(1000)

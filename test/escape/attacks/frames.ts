@@ -23,7 +23,8 @@ export const frames: readonly Attack[] = [
   },
   { name: 'a forged failure of the sandbox', code: json('{"event":"failed","message":"forged"}') },
   { name: 'a forged word that it is parked, started, ready', code: json('{"event":"parked"}') },
-  { name: 'a forged ready with the pid of another', code: json('{"event":"ready","pid":1,"outer_pid":1}') },
+  { name: 'a forged ready with the pid of another', code: write('frame("R", struct.pack("<ii", 1, 1))') },
+  { name: 'a forged word that the guest could not be locked down', code: write('frame("F", b"forged")') },
   { name: 'a forged pid, so that another is killed', code: json('{"event":"pid","pid":1}') },
   {
     name: 'forged orders: run, cancel, kill, retire, clean',

@@ -8,6 +8,7 @@ import os
 import struct
 
 HEADER = struct.Struct("<Ib")
+WORD = struct.Struct("<ii")
 MAX_PAYLOAD = 64 << 20
 
 JSON = ord("J")
@@ -17,6 +18,8 @@ STDERR = ord("E")
 STDOUT_TAIL = ord("o")  # warden to worker, at the end: the last bytes of a stream that was not sent in full
 STDERR_TAIL = ord("e")
 LIMIT = ord("L")  # guest to warden: the name of the limit whose error ended the code
+READY = ord("R")  # guest to warden, before it has any code: WORD, its pid in its own namespace and in the outside's /proc
+FAILED = ord("F")  # guest to warden, in the place of that: why not, as UTF-8
 VALUE = ord("V")  # guest to warden to worker: repr of the last expression, as UTF-8
 
 
@@ -26,6 +29,9 @@ def pack(kind, payload):
 
 def pack_json(value):
     return pack(JSON, json.dumps(value).encode())
+
+
+PARKED, STARTED = pack_json({"event": "parked"}), pack_json({"event": "started"})  # the same from each warden
 
 
 class Decoder:

@@ -77,7 +77,7 @@ def main(world, order, parts):
         _make_own(world.boot, places)
         world.boot.clear()  # paths of the host, which are nothing to the code
         channel = frames.Channel(frames.Pipes(ORDERS, WORDS))
-        channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": outer_pid})
+        channel.send(frames.READY, frames.WORD.pack(os.getpid(), outer_pid))
         message = channel.receive()
         os.close(ORDERS)
     except BaseException as error:
@@ -93,7 +93,7 @@ def main(world, order, parts):
 def _fail(words, error):
     """Tells the warden why there is no guest; a traceback would land in the output of nobody's code."""
     try:
-        os.write(words, frames.pack_json({"event": "failed", "message": errors.describe(error)}))
+        os.write(words, frames.pack(frames.FAILED, errors.describe(error).encode("utf-8", "replace")))
     finally:
         _exit(1)
 

@@ -4,7 +4,6 @@ What the interpreter notes while it runs code (where an attribute was found, whi
 child would have to copy them first, and each child would find out the same again.
 """
 
-import json
 import os
 import resource
 import socket
@@ -44,8 +43,8 @@ def _one_run(world):
     one.top = None if world.own_tree else os.open(one.place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     one.script = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
     one.make_parts(link)
-    data, descriptors, _, _ = socket.recv_fds(link_far, 4096, 16)
-    parts = dict(zip(json.loads(data), descriptors, strict=True))
+    _, descriptors, _, _ = socket.recv_fds(link_far, 1, 16)
+    parts = dict(zip(world.parts, descriptors, strict=True))
     pid = os.fork()
     if pid == 0:
         try:
@@ -69,7 +68,8 @@ def _one_run(world):
 
 def _play_guest(world, parts):
     channel = frames.Channel(frames.Pipes(parts["orders"], parts["words"]))
-    channel.send_json({"event": "ready", "pid": os.getpid(), "outer_pid": int(os.readlink("self", dir_fd=world.outer_proc))})
+    outer_pid = int(os.readlink("self", dir_fd=world.outer_proc))
+    channel.send(frames.READY, frames.WORD.pack(os.getpid(), outer_pid))
     channel.receive()
     os.write(parts["stdout"], b"1\n")
 
@@ -91,7 +91,7 @@ def guests(world, guest, execute):
         orders, far = os.pipe()
         heard, words = os.pipe()
         channel = frames.Channel(frames.Pipes(orders, words))
-        channel.send_json({"event": "ready", "pid": 1, "outer_pid": 1})
+        channel.send(frames.READY, frames.WORD.pack(1, 1))
         os.write(far, frames.pack(frames.CODE, b"1"))
         channel.receive()
         linux.prctl(_PR_GET_DUMPABLE)

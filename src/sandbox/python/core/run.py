@@ -51,7 +51,7 @@ class Run:
         os.close(w.script)
         w.control.sendall(frames.pack(frames.CODE, self._code))  # waits: the guest is still our own code and reads to the end
         os.close(w.control.outgoing)
-        w.send_json({"event": "started"})
+        w.send_frame(frames.STARTED)
         started = time.monotonic()
         self._deadline = started + self._order["wall_ms"] / 1000
         self._register()

@@ -8,6 +8,7 @@ import _signal  # signal wraps each call in a look-up of enumerations, on pages 
 import errno
 import gc
 import json
+import marshal
 import os
 import select
 import signal
@@ -66,6 +67,9 @@ class World:
         self.own_tree = self.namespaces and self.has("mount")
         # Whether the kernel ends all of a sandbox with its PID 1; else each process asks for SIGKILL when its parent dies.
         self.own_pids = self.namespaces and self.has("pid")
+        # Names of the descriptors that a warden gives to the zygote, in their order: its pipes and its namespaces.
+        layers = [layer for layer in linux.NAMESPACES if self.namespaces and self.has(layer)]
+        self.parts = ("stdout", "stderr", "orders", "words", *layers)
         self.socket_dir = os.open(boot["socket_dir"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self.outer_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.filters = lockdown.Filters.committed(here)
@@ -392,7 +396,7 @@ class Template:
         sandbox = command["sandbox"]
         order = {"sandbox": command["sandbox"], "slot": command["slot"], "limits": command["limits"]}
         try:
-            socket.send_fds(links, [json.dumps(order).encode()], [theirs.fileno()])
+            socket.send_fds(links, [marshal.dumps(order)], [theirs.fileno()])
         except OSError:
             self._channel.send_json({"event": "no_zygote", "sandbox": command["sandbox"]})
             return
@@ -425,4 +429,4 @@ class Template:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL if not self._world.own_pids else 0)
         for end in (self._channel.socket, *self._wakeup, *self._zygotes.values(), *also):
-            end.close()
+            os.close(end.detach())  # close() goes through four functions for each, in every child

@@ -205,14 +205,13 @@ class Warden:
         limits = self.limits
         self.stdout = Stream(stdout, limits["stdout_first"], limits["stdout_last"])
         self.stderr = Stream(stderr, limits["stderr_first"], limits["stderr_last"])
-        parts = {"stdout": stdout_far, "stderr": stderr_far, "orders": orders_far, "words": words_far}
-        for layer in linux.NAMESPACES if self.world.namespaces else ():
-            if self.world.has(layer):
-                path = f"self/ns/{'mnt' if layer == 'mount' else layer}"
-                parts[layer] = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.world.outer_proc)
-        socket.send_fds(link, [json.dumps(list(parts)).encode()], list(parts.values()))
+        parts = [stdout_far, stderr_far, orders_far, words_far]
+        for layer in self.world.parts[len(parts) :]:
+            path = "self/ns/mnt" if layer == "mount" else "self/ns/" + layer
+            parts.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.world.outer_proc))
+        socket.send_fds(link, [b"p"], parts)
         link.close()
-        for fd in parts.values():
+        for fd in parts:
             os.close(fd)
 
     def await_guest(self):
@@ -225,25 +224,28 @@ class Warden:
         os.set_blocking(self.control.incoming, False)
         if message is None:
             raise RuntimeError("the guest ended before it was ready")
-        word = json.loads(message[1])
-        if word["event"] != "ready":
-            raise RuntimeError(f"the guest could not be locked down: {word['message']}")
-        self._pid = word["pid"]
+        kind, payload = message
+        if kind != frames.READY:
+            raise RuntimeError(f"the guest could not be locked down: {payload.decode('utf-8', 'replace')}")
+        self._pid, outer_pid = frames.WORD.unpack(payload)
         self.guest = os.pidfd_open(self._pid)
         if self._proc_fd is not None:
             proc, pid = processes.OwnProc(self._proc_fd), self._pid
         else:
-            pid = word["outer_pid"]
+            pid = outer_pid
             own = os.readlink("self", dir_fd=self.world.outer_proc)
             parents = [own, pid] if self.world.own_pids else [pid]
             proc = processes.OuterProc(self.world.outer_proc, parents)
         self.watch = watch.Watch(proc, pid, self.limits["memory_bytes"], self._box, self._pid)
-        self.send_json({"event": "parked"})
+        self.send_frame(frames.PARKED)
 
     # ------------------------------------------------------------ the worker's side
 
     def send(self, kind, payload):
-        self.outgoing += frames.pack(kind, payload)
+        self.send_frame(frames.pack(kind, payload))
+
+    def send_frame(self, frame):
+        self.outgoing += frame
         self.flush()
 
     def send_json(self, value):

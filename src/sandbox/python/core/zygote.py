@@ -9,6 +9,7 @@ import importlib
 import io
 import json
 import linecache
+import marshal
 import os
 import select
 import signal
@@ -239,18 +240,18 @@ class Zygote:
             self._retiring = True  # the template has gone
             return
         link = socket.socket(fileno=descriptors[0])
-        self._orders[link.fileno()] = (link, json.loads(data))
+        self._orders[link.fileno()] = (link, marshal.loads(data))
         self._poll.register(link, select.POLLIN)
 
     def _start_guest(self, link, order):
         """Forks a guest into the sandbox at the other end of the link, which sends the descriptors of its parts."""
         self._poll.unregister(link)
-        data, descriptors, _, _ = socket.recv_fds(link, 4096, 16)
+        data, descriptors, _, _ = socket.recv_fds(link, 1, 16)
         if not data:
             link.close()
             self._not_forked(order, "its warden died before it was ready")
             return
-        parts = dict(zip(json.loads(data), descriptors, strict=True))
+        parts = dict(zip(self._world.parts, descriptors, strict=True))
         try:
             if "pid" in parts:
                 linux.setns(parts["pid"], linux.CLONE_NEWPID)
