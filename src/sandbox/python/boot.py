@@ -12,6 +12,7 @@ import sys
 _given = globals().get("_given")
 sys.path.pop(0)
 
+import marshal  # noqa: E402
 import os  # noqa: E402
 
 PACKAGE = "_sandbox"
@@ -26,6 +27,14 @@ def _read(folder):
             with open(f"{folder}/{name}", encoding="utf-8") as file:
                 sources[name[:-3]] = file.read()
     return sources
+
+
+def _path(name):
+    return f"<sandbox>/{name}.py"
+
+
+def _compile(name, source):
+    return compile(source, _path(name), "exec", optimize=2)  # docstrings would only take room
 
 
 class Ours:
@@ -45,9 +54,16 @@ class Ours:
 
     def exec_module(self, module):
         name = module.__name__.partition(".")[2] or "__init__"
-        module.__file__ = f"<sandbox>/{name}.py"
-        code = compile(self.sources[name], module.__file__, "exec", optimize=2)  # docstrings would only take room
-        exec(code, module.__dict__)
+        module.__file__ = _path(name)
+        source = self.sources[name]
+        exec(marshal.loads(source) if type(source) is bytes else _compile(name, source), module.__dict__)
+
+    def compile(self, *but):
+        """All modules that are not imported yet, but those named. What compiling leaves behind in memory would lie between
+        what is imported, so this comes before the holes are filled (core/holes.py)."""
+        for name, source in self.sources.items():
+            if type(source) is str and name not in but and f"{PACKAGE}.{name}" not in sys.modules:
+                self.sources[name] = marshal.dumps(_compile(name, source))
 
     def retire(self):
         """All that this process will ever need of ours is imported."""
@@ -59,6 +75,8 @@ _here = None if _given is not None else os.path.dirname(globals().pop("_file"))
 _ours = Ours(_read(f"{_here}/core") if _given is None else _given["sources"])
 
 if _given is None:
+    # What zygotes alone need, they compile while the worker does other things.
+    _ours.compile("zygote", "guest", "execute", "shims", "random_state", "renewal")
     from _sandbox import template
 
     template.main(globals().pop("_here"), _ours, sys._getframe().f_code)

@@ -16,30 +16,6 @@ _FULL = HUGE // _PAGE * 7 // 8
 _PROTECTION = {b"r--p": 1}  # PROT_READ
 if linux.ARCH == "x86_64":
     _PROTECTION[b"r-xp"] = 5  # and PROT_EXEC; on aarch64 it would come back without its guarded jumps (BTI)
-_POOL = 1 << 14  # of the small-object allocator
-_HEADER = 48
-_SMALL_MOST = 512
-_SMALL_BYTES = 1 << 19  # for each size at most: where memory comes from another allocator no place is the first of a pool
-_LARGE = [1 << 15, 1 << 14, 1 << 13, 1 << 12, 3 << 10, 1 << 11, *range(1_792, _SMALL_MOST, -64)]
-_LARGE_TRIES = 400
-_END_OF_HEAP = 1 << 18  # bytes within which a block of libc's has not been put into a hole
-
-
-def fill_holes():
-    """Makes the allocators of Python and of libc start on fresh pages. Returns what fills the free places: to be kept."""
-    fillers = []
-    end = linux.end_of_heap() - _END_OF_HEAP
-    for size in _LARGE:
-        for _ in range(_LARGE_TRIES):
-            fillers.append(bytes(size))
-            if id(fillers[-1]) > end:
-                break
-    for size in range(16, _SMALL_MOST + 1, 16):
-        for _ in range(_SMALL_BYTES // size):
-            fillers.append(_small(size))
-            if id(fillers[-1]) % _POOL == _HEADER:
-                break  # the first of its pool: all others of this size are full
-    return fillers
 
 
 def hand_down_files(maps):
@@ -86,10 +62,3 @@ def _pages_in(proc, place):
     finally:
         os.close(fd)
     return sum(entry >> 63 for (entry,) in struct.iter_unpack("=Q", entries))
-
-
-def _small(size):
-    """An object that takes a block of `size` bytes, without a header of the collector."""
-    if size == 16:
-        return object()
-    return bytes(size - 33) if size > 32 else int("9999999999")

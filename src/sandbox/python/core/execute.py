@@ -477,7 +477,7 @@ def _own_modules(places):
             if name == _last_of_zygote:
                 break
             names.append(name)
-    except RuntimeError:  # a thread of the code's imports something
+    except Exception:  # a thread of the code's imports something meanwhile, or it is no dict any more
         names = list(reversed(list(sys.modules)))
     for name in names:
         other = sys.modules.get(name)

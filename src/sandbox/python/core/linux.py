@@ -16,7 +16,6 @@ _clone_keeping_gil = _keeping_gil.syscall
 _before_fork = ctypes.pythonapi.PyOS_BeforeFork
 _after_fork_child = ctypes.pythonapi.PyOS_AfterFork_Child
 _after_fork_parent = ctypes.pythonapi.PyOS_AfterFork_Parent
-_libc.sbrk.restype = ctypes.c_void_p
 _long_syscall = _libc.syscall
 _long_prctl = _libc.prctl
 _long_prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
@@ -305,10 +304,6 @@ def bytes_at(address, size):
 
 def overwrite(address, data):
     ctypes.memmove(address, data, len(data))
-
-
-def end_of_heap():
-    return _libc.sbrk(0) or 0
 
 
 def touch_private(address, size, protection):

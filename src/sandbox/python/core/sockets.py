@@ -21,9 +21,11 @@ BYTES = 2 * _default_buffer()
 class Sockets:
     """Those of a network namespace of its own."""
 
-    def __init__(self, folder):
-        self._folder = folder  # descriptor of a /proc
-        self._tcp_grows = self._largest_tcp() > BYTES
+    def __init__(self, folder, tcp_bytes):
+        """folder: descriptor of a /proc. tcp_bytes: to which the buffers of a TCP connection may grow; None where that is
+        still to be found out."""
+        self._folder = folder
+        self._tcp_grows = (self._largest_tcp() if tcp_bytes is None else tcp_bytes) > BYTES
         self._at_start = self._count()[0]
 
     def bytes(self, _pids):

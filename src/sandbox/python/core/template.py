@@ -16,11 +16,11 @@ import socket
 import sys
 import time
 
-from . import density
+from . import holes
 
-_fillers = density.fill_holes()  # before all that wardens use
+_fillers = holes.fill()  # before all that wardens use
 
-from . import errors, frames, landlock, linux, lockdown, rehearsal, root, warden, workspace  # noqa: E402
+from . import density, errors, frames, landlock, linux, lockdown, rehearsal, root, warden, workspace  # noqa: E402
 
 
 SETTLE_MS = 5  # of silence after the first orders
@@ -311,7 +311,7 @@ class Template:
         except Exception:
             errors.show()  # they only take longer then
         gc.collect()
-        self._fillers = density.fill_holes()
+        self._fillers = holes.fill()
         gc.freeze()
 
     def _leave(self):

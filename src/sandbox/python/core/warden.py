@@ -21,6 +21,7 @@ from .run import CONTROL_LIMIT, Run
 UID_INSIDE = 1000
 _LOOPBACK_UP = struct.pack("16sh14x", b"lo", 0x1 | 0x40)  # struct ifreq: IFF_UP | IFF_RUNNING
 _SIOCSIFFLAGS = 0x8914
+_TCP_MOST = 131072  # bytes of each buffer of a connection
 READY_MS = 30_000  # for a guest to lock itself down
 
 
@@ -114,17 +115,19 @@ def map_ids(world, uid, gid):
 def _shrink_tcp(proc):
     """Small buffers in the sandbox's network: what waits in a socket is nobody's memory, and grows to megabytes by default.
 
-    Where there is no /proc of its own the kernel's defaults stay, and the watch looks at what waits in connections.
+    Where there is no /proc of its own the kernel's defaults stay, and the watch looks at what waits in connections. Returns
+    the bytes of both buffers of a connection together; None where the defaults stayed.
     """
     if proc is None:
-        return
-    for name in ("tcp_rmem", "tcp_wmem"):
-        try:
-            fd = os.open(f"sys/net/ipv4/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
-        except OSError:
-            continue
-        os.write(fd, b"4096 65536 131072")
-        os.close(fd)
+        return None
+    try:
+        for path in ("sys/net/ipv4/tcp_rmem", "sys/net/ipv4/tcp_wmem"):
+            fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+            os.write(fd, b"4096 65536 %d" % _TCP_MOST)
+            os.close(fd)
+    except OSError:
+        return None
+    return 2 * _TCP_MOST
 
 
 def _make_box(world, command, uid):
@@ -154,12 +157,12 @@ class Warden:
         linux.set_name("warden")
         proc, box = None, None
         if world.own_tree:
-            linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+            # Nothing is shared with the template's mounts, which are all private, and so are their copies.
             box = root.furnish(self.limits, world.boot["trees"])
             proc = root.mount_proc() if world.own_pids else None
         if world.namespaces and world.has("net"):
             self._raise_loopback()
-            _shrink_tcp(proc)
+            self._tcp_bytes = _shrink_tcp(proc)
         if world.namespaces and world.has("uts"):
             socket.sethostname("sandbox")
         self.place = "/work" if world.own_tree else f"{_box(world, command)}/work"
@@ -184,6 +187,7 @@ class Warden:
         self.children = -1
         self._decoder = frames.Decoder()
         self._proc_fd = None
+        self._tcp_bytes = None
         self._box = None
         self.top = None
 
@@ -236,7 +240,7 @@ class Warden:
             own = os.readlink("self", dir_fd=self.world.outer_proc)
             parents = [own, pid] if self.world.own_pids else [pid]
             proc = processes.OuterProc(self.world.outer_proc, parents)
-        self.watch = watch.Watch(proc, pid, self.limits["memory_bytes"], self._box, self._pid)
+        self.watch = watch.Watch(proc, pid, self.limits["memory_bytes"], self._box, self._pid, self._tcp_bytes)
         self.send_frame(frames.PARKED)
 
     # ------------------------------------------------------------ the worker's side

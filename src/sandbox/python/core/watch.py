@@ -28,8 +28,9 @@ class Watch:
     process that keeps its figures back for long counts in full, as does one whose figures can't be read.
     """
 
-    def __init__(self, of, guest_pid, limit_bytes, box, own_view_pid):
-        """of: OwnProc or OuterProc; guest_pid: as it counts; own_view_pid: as the caller's pid namespace does."""
+    def __init__(self, of, guest_pid, limit_bytes, box, own_view_pid, tcp_bytes):
+        """of: OwnProc or OuterProc; guest_pid: as it counts; own_view_pid: as the caller's pid namespace does; tcp_bytes: see
+        sockets.Sockets."""
         self.proc = of
         self._own_view_pid = own_view_pid
         self._clock = None
@@ -46,7 +47,7 @@ class Watch:
         self._round = {}  # pid -> exact figures, while not all have come
         self._when_asked = {}  # pid -> the first three of the above
         self._since = {}  # pid -> (bytes of its own, of shared memory, anonymous bytes at that time)
-        self._sockets = sockets.Sockets(of.folder) if box is not None else sockets.SocketsOf(of.folder)
+        self._sockets = sockets.Sockets(of.folder, tcp_bytes) if box is not None else sockets.SocketsOf(of.folder)
         self._cpu_of = {}  # pid -> ticks at the last look
         self._cpu_gone = 0  # ticks of those that are no longer there
         self.cpu_seen_ms = 0

@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 
-from . import density, errors, frames, linux, rehearsal
+from . import density, errors, frames, holes, linux, rehearsal
 
 # What most code uses of the standard library.
 _WARM = (
@@ -150,8 +150,9 @@ class Zygote:
         for name in _WARM:
             importlib.import_module(name)
         _forget_program()
+        world.modules.compile()
         gc.collect()
-        self._fillers = density.fill_holes()
+        self._fillers = holes.fill()
         from . import guest  # last, so that what each guest runs of ours lies together
 
         self._guest = guest
@@ -162,7 +163,7 @@ class Zygote:
         # What an import printed and left in a buffer would come out of every guest.
         sys.stdout.flush()
         sys.stderr.flush()
-        self._fillers += density.fill_holes()
+        self._fillers += holes.fill()
         gc.freeze()
         # Before the first fork: a guest that was forked before would keep the pages of then for itself.
         density.collapse(world.outer_proc)
