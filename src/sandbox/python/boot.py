@@ -16,6 +16,9 @@ import marshal  # noqa: E402
 import os  # noqa: E402
 
 PACKAGE = "_sandbox"
+_OF_ZYGOTES = (
+    "renewal zygote guest execute exceptions leaving reporter surroundings random_state shims"  # and not of the template
+).split()
 _ModuleSpec = type(sys.__spec__)
 
 
@@ -76,7 +79,7 @@ _ours = Ours(_read(f"{_here}/core") if _given is None else _given["sources"])
 
 if _given is None:
     # What zygotes alone need, they compile while the worker does other things.
-    _ours.compile("zygote", "guest", "execute", "shims", "random_state", "renewal")
+    _ours.compile(*_OF_ZYGOTES)
     from _sandbox import template
 
     template.main(globals().pop("_here"), _ours, sys._getframe().f_code)

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from . import errors, execute, frames, landlock, linux, lockdown, random_state, root, shims
+from . import errors, execute, frames, landlock, leaving, linux, lockdown, random_state, root, shims, surroundings
 
 ORDERS = 3  # the pipe from the warden, until the code has come
 WORDS = 4  # the pipe to the warden
@@ -16,11 +16,12 @@ _exit = os._exit  # the code may replace what it finds in os
 def warm(world):
     """In the zygote."""
     json.dumps({"a": [1.5, None]})
-    execute.prepare(os.path.dirname(sys.executable))
+    surroundings.prepare(os.path.dirname(sys.executable))
     random_state.prepare()
     if world.own_tree:
         _shared.append(Places(world, 0))
-        execute.settle(_shared[0])
+        surroundings.settle(_shared[0])
+    leaving.forget_machinery()
 
 
 _shared = []  # the Places of all guests, where these are the same
@@ -143,5 +144,5 @@ def _make_own(boot, places):
         processes.current_process().authkey = os.urandom(32)
     shims.install(boot["guest_filter"])
     if not places.own_tree:
-        execute.settle(places)
+        surroundings.settle(places)
     gc.enable()

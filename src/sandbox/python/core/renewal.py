@@ -56,21 +56,21 @@ def start(world, command, links):
 
 def take_over(given, modules):
     """In the new program. Does not return."""
-    from . import density, template, workspace, zygote  # here, since the program that was forked needs nothing of them
+    from . import density, workspace, world, zygote  # here, since the program that was forked needs nothing of them
 
-    world = template.World.__new__(template.World)
-    vars(world).update(given["world"])
-    world.filters = lockdown.Filters(world.filters)
-    world.modules = modules
-    linux.forget_arguments(world.outer_proc)
-    _set_inheritable(world, given["links"], False)
+    ours = world.World.__new__(world.World)
+    vars(ours).update(given["world"])
+    ours.filters = lockdown.Filters(ours.filters)
+    ours.modules = modules
+    linux.forget_arguments(ours.outer_proc)
+    _set_inheritable(ours, given["links"], False)
     linux.raise_capabilities()  # and with that, not to be inherited any more
-    if not world.own_pids:
+    if not ours.own_pids:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-    density.hand_down_files(workspace.read_all(world.outer_proc, "self/maps"))
+    density.hand_down_files(workspace.read_all(ours.outer_proc, "self/maps"))
     command, links = given["command"], socket.socket(fileno=given["links"])
     given.clear()
-    zygote.main(world, command, links)
+    zygote.main(ours, command, links)
 
 
 def _set_inheritable(world, links, inheritable):
