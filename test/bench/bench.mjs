@@ -1,6 +1,7 @@
 // Measures the sandbox beside its baselines in one run: `npm run bench`. Prints a table and writes JSON.
 //
 //   node test/bench/bench.mjs [--quick] [--out FILE] [--report]
+//   node test/bench/bench.mjs --cpu lean|data        only where the processor time of a call goes, see cpu.mjs
 //
 // Ends with 1 when a figure misses what it is to reach, unless --report is given: then it only tells.
 //
@@ -21,6 +22,7 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     out: { type: 'string', default: 'bench.json' },
     report: { type: 'boolean', default: false },
+    cpu: { type: 'string' },
   },
 })
 const ROUNDS = values.quick ? 20 : 100
@@ -199,6 +201,11 @@ async function sleepers() {
 
 // ---------------------------------------------------------------- main
 
+if (values.cpu !== undefined) {
+  const { cpuPerCall } = await import('./cpu.mjs')
+  await cpuPerCall(values.cpu)
+  process.exit(0)
+}
 const pool = await open()
 const python = pool.facts.interpreter.path
 if (pool.facts.installed.pandas === undefined) {

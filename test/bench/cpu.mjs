@@ -1,4 +1,4 @@
-// Where the CPU time of a call goes, by process: `npm run build && node test/bench/cpu.mjs [lean|data] [calls] [at once]`.
+// Where the CPU time of a call goes, by process: `npm run bench -- --cpu lean`, or `data`.
 //
 // A closed loop of small calls, and the processor time that worker, template, zygotes, wardens and guests have used for
 // it, with their page faults. Unlike the calls per second of bench.mjs these figures hardly depend on what else runs.
@@ -9,18 +9,9 @@ import { readHostFacts } from '../../dist/host.js'
 import { openSandbox } from '../../dist/sandbox/open.js'
 import { createLog } from '../../dist/telemetry/log.js'
 
-const [kind = 'lean', calls = '400', atOnce = '8'] = process.argv.slice(2)
-const CODE = kind === 'lean' ? 'print(1)' : 'import numpy, pandas; print(1)'
 const TICK_MS = 10
-const host = readHostFacts()
-const config = loadConfig(process.env, host, { backend: false })
-const { pool } = await openSandbox({
-  config: config.sandbox,
-  streamMaxBytes: config.streamMaxBytes,
-  cpus: host.cpus,
-  env: process.env,
-  log: createLog({ level: 'error', pretty: true, destination: 'stderr' }),
-})
+const CALLS = 300
+const AT_ONCE = 8
 
 /** {user, system, faults} of a process itself and of its children that it has waited for. */
 function used(pid) {
@@ -76,40 +67,54 @@ function snapshot() {
   return sum
 }
 
-const run = () => pool.run({ code: CODE, wallMs: 60_000, signal: new AbortController().signal, onStdout: () => {} })
-const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
-const closedLoop = async count => {
-  let left = count
-  await Promise.all(
-    Array.from({ length: Number(atOnce) }, async () => {
-      while (left-- > 0) await run()
-    }),
-  )
-}
-await closedLoop(50)
-await pause(1000)
-const before = snapshot()
-const started = performance.now()
-await closedLoop(Number(calls))
-const seconds = (performance.now() - started) / 1000
-await pause(1000)
-const after = snapshot()
-console.log(`${pool.facts.tier} tier, ${kind}: ${(calls / seconds).toFixed(1)} calls/s\n`)
-console.log('per call      user ms  system ms  total ms  page faults')
-const total = { user: 0, system: 0, faults: 0 }
-const line = (name, one) =>
-  console.log(
-    name.padEnd(12),
-    ...[one.user, one.system, one.user + one.system].map(ms => (ms / calls).toFixed(2).padStart(9)),
-    (one.faults / calls).toFixed(0).padStart(11),
-  )
-for (const role of Object.keys(after)) {
-  const one = {}
-  for (const key of Object.keys(total)) {
-    one[key] = after[role][key] - (before[role]?.[key] ?? 0)
-    total[key] += one[key]
+/** Prints a table. kind: "lean" or "data". */
+export async function cpuPerCall(kind) {
+  const code = kind === 'lean' ? 'print(1)' : 'import numpy, pandas; print(1)'
+  const host = readHostFacts()
+  const config = loadConfig(process.env, host, { backend: false })
+  const { pool } = await openSandbox({
+    config: config.sandbox,
+    streamMaxBytes: config.streamMaxBytes,
+    cpus: host.cpus,
+    env: process.env,
+    log: createLog({ level: 'error', pretty: true, destination: 'stderr' }),
+  })
+
+  const run = () => pool.run({ code, wallMs: 60_000, signal: new AbortController().signal, onStdout: () => {} })
+  const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
+  const closedLoop = async count => {
+    let left = count
+    await Promise.all(
+      Array.from({ length: AT_ONCE }, async () => {
+        while (left-- > 0) await run()
+      }),
+    )
   }
-  line(role, one)
+  await closedLoop(50)
+  await pause(1000)
+  const before = snapshot()
+  const started = performance.now()
+  await closedLoop(CALLS)
+  const seconds = (performance.now() - started) / 1000
+  await pause(1000)
+  const after = snapshot()
+  console.log(`${pool.facts.tier} tier, ${kind}: ${(CALLS / seconds).toFixed(1)} calls/s\n`)
+  console.log('per call      user ms  system ms  total ms  page faults')
+  const total = { user: 0, system: 0, faults: 0 }
+  const line = (name, one) =>
+    console.log(
+      name.padEnd(12),
+      ...[one.user, one.system, one.user + one.system].map(ms => (ms / CALLS).toFixed(2).padStart(9)),
+      (one.faults / CALLS).toFixed(0).padStart(11),
+    )
+  for (const role of Object.keys(after)) {
+    const one = {}
+    for (const key of Object.keys(total)) {
+      one[key] = after[role][key] - (before[role]?.[key] ?? 0)
+      total[key] += one[key]
+    }
+    line(role, one)
+  }
+  line('all', total)
+  await pool.close()
 }
-line('all', total)
-await pool.close()
