@@ -27,10 +27,11 @@ export function endLines(report: SandboxReport, wallMs: number, toolCalls: reado
   }
 }
 
-/** "interrupted: the worker is shutting down; not run, safe to retry" */
+/** "interrupted: the worker is shutting down; not run, safe to retry". Nobody wants a cancelled call again, so that one does not invite to it. */
 export function cutOff(status: 'cancelled' | 'interrupted', reason: string | null, started: boolean): string {
   const why = reason === null ? '' : `: ${showOnOneLine(reason, 500)}`
-  return `${status}${why}; ${started ? 'the code may have run in part' : 'not run, safe to retry'}`
+  const notRun = status === 'cancelled' ? 'not run' : 'not run, safe to retry'
+  return `${status}${why}; ${started ? 'the code may have run in part' : notRun}`
 }
 
 /** What has happened outside of the sandbox can't be undone by running again: the model must know of it. */

@@ -347,7 +347,7 @@ describe('a call that waits', () => {
     cancel.abort('the person pressed stop')
     await waiting
     expect(posts.map(post => post.answer.content)).toEqual([
-      '"[cancelled: the person pressed stop; not run, safe to retry]"',
+      '"[cancelled: the person pressed stop; not run]"',
     ])
     await end()
   })

@@ -25,7 +25,7 @@ describe('an outcome of which nothing ran', () => {
       'cancelled',
       notRun(context, 'cancelled', 'stopped'),
       'cancelled',
-      /^\[cancelled: stopped; not run, safe to retry\]$/,
+      /^\[cancelled: stopped; not run\]$/,
     ],
     [
       'asked for',
