@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { type Delivery, deliverWithRetry } from './backend/deliver.js'
-import type { BackendError } from './backend/errors.js'
+import { BackendError } from './backend/errors.js'
 import type { BackendApi } from './backend/http.js'
 import type { CallIdentity } from './backend/protocol.js'
 import type { Config } from './config.js'
@@ -12,6 +12,9 @@ import { wireContent } from './tool/wire-content.js'
 /** An answer that was refused as too large is cut to this share of its size, again and again, but not below LEAST_BYTES. */
 const SHORTER_SHARE = 1 / 4
 const LEAST_BYTES = 2_048
+/** An answer of this size that found no end in time so often is taken for one that is too large for its wire. */
+const SLOW_BYTES = 256 * 1024
+const SLOW_TIMES = 3
 
 export interface AnsweringContext {
   readonly config: Pick<Config, 'serviceName' | 'resultMaxBytes'>
@@ -36,6 +39,8 @@ export interface Answering {
   readonly key: string
   /** Monotonic milliseconds from which nothing is sent again: the backend has given the call up. The first attempt is always made. */
   readonly giveUpAtMs: number
+  /** How often the answer, as it is now, found no end in time; for whoever posts it again and again to keep. */
+  readonly timeouts?: { times: number }
 }
 
 /**
@@ -103,18 +108,25 @@ export async function deliverReply(
   }
 }
 
-/** Posts an answer that the journal holds as being posted, shorter if it is refused for its size. */
+/**
+ * Posts an answer that the journal holds as being posted, shorter if it is refused for its size, or if it is large and does not get
+ * through in time again and again.
+ */
 export async function postAnswer(
   answering: Answering,
   answer: StoredAnswer,
   context: AnsweringContext,
   log: Logger,
 ): Promise<Concluded> {
-  const { call, key } = answering
+  const { call, key, timeouts = { times: 0 } } = answering
   let sent = answer
   for (;;) {
     const { asPlaceholder } = sent
-    const delivery = await deliverWithRetry(signal => context.api.postResult(call, sent, { asPlaceholder }, signal), {
+    const attempt = (signal: AbortSignal) =>
+      context.api.postResult(call, sent, { asPlaceholder }, signal).catch((error: unknown) => {
+        throw isTooSlow(error, sent, timeouts) ? new BackendError('final', TOO_SLOW, { status: 413 }) : error
+      })
+    const delivery = await deliverWithRetry(attempt, {
       log,
       signal: context.stopPosting,
       giveUpAfterMs: left(answering),
@@ -125,6 +137,7 @@ export async function postAnswer(
         log.warn({ bytes: sent.content.length, reason: delivery.error.message }, 'answer is too large, shortening it')
         await context.journal.settled(key, shorter)
         sent = shorter
+        timeouts.times = 0
         continue
       }
     }
@@ -155,6 +168,15 @@ async function conclude(key: string, delivery: Delivery, context: AnsweringConte
 
 function left({ giveUpAtMs }: Answering): number {
   return Math.max(0, giveUpAtMs - performance.now())
+}
+
+const TOO_SLOW = `did not get through in time ${SLOW_TIMES} times, and is large`
+
+/** Counts what found no end in time. */
+function isTooSlow(error: unknown, { content }: StoredAnswer, timeouts: { times: number }): boolean {
+  if (!(error instanceof BackendError && error.timedOut)) return false
+  timeouts.times++
+  return timeouts.times >= SLOW_TIMES && Buffer.byteLength(content) >= SLOW_BYTES
 }
 
 /** The largest result that is accepted is unknown (docs/protocol.md, "Errors"), so a refusal for size may come in any of these. */

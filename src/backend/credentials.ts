@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import type { BackendConfig } from '../config.js'
+import { TimeLimitError, withTimeLimit } from '../time-limit.js'
 import { BackendError, networkCode } from './errors.js'
 import type { ToolCall } from './protocol.js'
-import { TimeLimitError, withTimeLimit } from './waiting.js'
 
 /** Who the worker is, for HTTP and websocket. Nothing here is logged, and no error holds a secret. */
 export interface Credentials {

@@ -1,5 +1,5 @@
 import { ClientError } from 'graphql-request'
-import { TimeLimitError } from './waiting.js'
+import { TimeLimitError } from '../time-limit.js'
 
 /**
  * Every foreign error of the backend edge becomes a BackendError here, and nowhere else. The message is the backend's own
@@ -22,17 +22,20 @@ export class BackendError extends Error {
   /** The number in the backend's text, else the HTTP status; null where there was no answer. */
   readonly status: number | null
   readonly retryAfterMs: number | null
+  /** Nothing came within the time that the request had. */
+  readonly timedOut: boolean
 
   constructor(
     kind: BackendErrorKind,
     message: string,
-    details: { status?: number | null; retryAfterMs?: number | null } = {},
+    details: { status?: number | null; retryAfterMs?: number | null; timedOut?: boolean } = {},
   ) {
     super(message)
     this.name = 'BackendError'
     this.kind = kind
     this.status = details.status ?? null
     this.retryAfterMs = details.retryAfterMs ?? null
+    this.timedOut = details.timedOut ?? false
   }
 }
 
@@ -160,7 +163,7 @@ export function classifyBackendError(
 ): BackendError {
   if (error instanceof BackendError) return error
   if (error instanceof ClientError) return classifyResponse(error, secrets, nowEpochMs)
-  if (error instanceof TimeLimitError) return new BackendError('retry', error.message)
+  if (error instanceof TimeLimitError) return new BackendError('retry', error.message, { timedOut: true })
   const code = networkCode(error)
   if (code !== null) return new BackendError('retry', `network: ${code}`)
   const name = error instanceof Error ? error.name : typeof error

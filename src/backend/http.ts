@@ -2,6 +2,7 @@ import { GraphQLClient } from 'graphql-request'
 import type { Logger } from 'pino'
 import { Agent, fetch as undiciFetch } from 'undici'
 import type { BackendConfig } from '../config.js'
+import { withTimeLimit } from '../time-limit.js'
 import { type Credentials, callHeaders } from './credentials.js'
 import { BackendError, classifyBackendError, isAlreadyRequested } from './errors.js'
 import {
@@ -12,7 +13,6 @@ import {
   POST_RESULT,
   REQUEST_CONFIRMATION,
 } from './protocol.js'
-import { withTimeLimit } from './waiting.js'
 
 /** A tool as the backend registers it. */
 export interface RegisteredTool {
@@ -47,7 +47,7 @@ interface ConfirmationRequest {
   readonly explanation: string
 }
 
-/** The three mutations. Each takes at most `timeoutMs` and rejects with a BackendError, whatever went wrong. */
+/** The three mutations. Each takes a bounded time, see BackendApiOptions, and rejects with a BackendError, whatever went wrong. */
 export interface BackendApi {
   confirmExists(tool: RegisteredTool, audience: Audience, signal: AbortSignal): Promise<void>
   postResult(
@@ -66,41 +66,55 @@ export interface BackendApiOptions {
   readonly config: BackendConfig
   readonly credentials: Credentials
   readonly log: Logger
-  /** For each mutation, credentials included; the reference client allows 10 s. */
+  /** For each mutation, credentials included, and besides the time that its bytes may take; the reference client allows 10 s. */
   readonly timeoutMs?: number
+  /** Bytes a second below which a wire counts as one that does not get an answer through. */
+  readonly slowestBytesPerSecond?: number
 }
+
+/** 8 MiB get 74 s, and so several attempts within the backend's ten minutes. */
+const SLOWEST_BYTES_PER_SECOND = 128 * 1024
+/** No attempt is longer: the backend has given the call up by then. */
+const LONGEST_ATTEMPT_MS = 600_000
 
 /** As many as the reference client keeps calls in flight; more mutations wait their turn, within their time limit. */
 const CONNECTIONS_MAX = 64
 
 export function createBackendApi(options: BackendApiOptions): BackendApi {
-  const { config, credentials, log, timeoutMs = 10_000 } = options
+  const { config, credentials, log, timeoutMs = 10_000, slowestBytesPerSecond = SLOWEST_BYTES_PER_SECOND } = options
   // A connection pool of our own: closing the worker must not wait for keep-alive sockets of the process-wide one, and a
   // thousand "busy" answers at once must not open a thousand sockets.
   const agent = new Agent({
     connections: CONNECTIONS_MAX,
     connect: { timeout: timeoutMs },
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
+    // Of its own limits the first counts from the beginning of a request; ours, which knows how long that is, ends both.
+    headersTimeout: 0,
+    bodyTimeout: 0,
   })
   const fetchWithAgent = ((input: string | URL, init?: object) =>
     undiciFetch(input, { ...init, dispatcher: agent })) as unknown as typeof globalThis.fetch
   // Followed to another host, a redirect would take the x-flexus-* headers along: fetch strips only `authorization`.
   const client = new GraphQLClient(httpEndpoint(config), { fetch: fetchWithAgent, redirect: 'error' })
 
-  /** `call` null: made for the service itself. `field` must be in the answer, else it is no answer. */
+  /** How long a request of so many bytes may take. */
+  function limitMs(bytes: number): number {
+    return Math.min(LONGEST_ATTEMPT_MS, Math.ceil(timeoutMs + (1_000 * bytes) / slowestBytesPerSecond))
+  }
+
+  /** `call` null: made for the service itself. `field` must be in the answer, else it is no answer. `bytes`: roughly, of `variables`. */
   async function mutate(
     document: string,
     field: string,
     variables: Record<string, unknown>,
     call: CallIdentity | null,
     signal: AbortSignal,
+    bytes = 0,
   ): Promise<void> {
     const secrets = call === null ? [] : [call.fcall_untrusted_key]
     const fcallId = call === null ? undefined : loggedId(call.fcall_id)
     const startedMs = performance.now()
     try {
-      await withTimeLimit(timeoutMs, signal, async limited => {
+      await withTimeLimit(limitMs(bytes), signal, async limited => {
         const forService = await credentials.headers(limited)
         for (const [name, value] of Object.entries(forService)) {
           if (name !== 'x-flexus-service-name') secrets.push(value.replace(/^Bearer /, ''))
@@ -169,6 +183,7 @@ export function createBackendApi(options: BackendApiOptions): BackendApi {
         },
         call,
         signal,
+        Buffer.byteLength(result.content) + Buffer.byteLength(result.provenance),
       ),
 
     async requestConfirmation(call, request, signal) {

@@ -1,6 +1,7 @@
 import { createClient, MessageType } from 'graphql-ws'
 import type { Logger } from 'pino'
 import WebSocket from 'ws'
+import { withTimeLimit } from '../time-limit.js'
 import type { Credentials } from './credentials.js'
 import { classifyBackendError, classifyBackendText, parseRetryAfter, textOfBody } from './errors.js'
 import { loggedId, parseToolCall, type ToolCall, type UnreadableCall, WAIT_FOR_CALL } from './protocol.js'
@@ -16,7 +17,6 @@ import {
   type SessionEnd,
 } from './session-end.js'
 import { faultOfUrl, readRefusal, tolerateNext } from './session-gaps.js'
-import { withTimeLimit } from './waiting.js'
 
 /** Limits of one session, all in milliseconds but the last. */
 interface SessionLimits {

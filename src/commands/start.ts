@@ -104,9 +104,14 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   recorder.close()
   await health?.close()
   log.info({ answered, reason }, 'worker has stopped')
-  // A thread that waits for a disk keeps the process from any other end.
-  if (journal.isStuck) process.kill(process.pid, 'SIGKILL')
+  if (journal.isStuck) exitAtOnce()
   return code !== 0 ? code : answered ? 0 : EXIT_UNANSWERED
+}
+
+/** A thread that waits for a disk keeps the process from any other end. The last words come first. */
+function exitAtOnce(): void {
+  process.on('exit', () => process.kill(process.pid, 'SIGKILL'))
+  process.exit()
 }
 
 /** Errors: StateDirError, InterpreterError, and those of openTools. */

@@ -2,6 +2,7 @@ import tty from 'node:tty'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import { prettyFactory } from 'pino-pretty'
 import type { Config } from '../config.js'
+import { openLogSink } from './log-sink.js'
 
 export interface LogOptions {
   readonly level: Config['logLevel']
@@ -58,26 +59,26 @@ const SECRETS_IN_TEXT: readonly (readonly [RegExp, string])[] = [
 
 /**
  * Makes the worker's logger: one JSON object a line with ISO time and the level's name, or pretty lines. Both are written
- * synchronously, so that the last words before an exit are not lost. Callers keep secrets out of fields and messages; the
- * masking here is the second line of defence. A log that cannot be written (pipe closed, disk full) never ends the process.
+ * at once, and never hold the process: see openLogSink. Callers keep secrets out of fields and messages; the masking here is the second
+ * line of defence. A log that cannot be written (pipe closed, disk full) never ends the process.
  */
 export function createLog({
   level,
   pretty,
   destination = 'stdout',
-  onBroken,
+  onBroken = () => {},
   colour,
   secrets = [],
 }: LogOptions): Logger {
   const fd = destination === 'stderr' ? 2 : 1
-  const sink = typeof destination === 'object' ? destination : openSink(fd, onBroken)
+  const sink = typeof destination === 'object' ? destination : openLogSink({ fd, onBroken, onDropped })
   const colorize = colour ?? (typeof destination !== 'object' && tty.isatty(fd) && !process.env['NO_COLOR'])
   // As they stand in JSON text, the longest first: one secret may be the beginning of another.
   const exact = secrets
     .filter(secret => secret !== '')
     .map(secret => JSON.stringify(secret).slice(1, -1))
     .sort((a, b) => b.length - a.length)
-  return pino(
+  const log = pino(
     {
       level,
       // Without pid and hostname: containers have pid 1 and the collector adds the host.
@@ -90,15 +91,11 @@ export function createLog({
     },
     pretty ? prettySink(sink, colorize) : sink,
   )
-}
+  return log
 
-function openSink(fd: 1 | 2, onBroken: () => void = () => {}): DestinationStream {
-  const sink = pino.destination({ fd, sync: true })
-  // After EPIPE pino writes nothing more; any other error (ENOSPC when stdout is a file) would end the process as an unhandled event.
-  sink.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') onBroken()
-  })
-  return sink
+  function onDropped(lines: number): void {
+    log.warn({ lines }, 'log lines were lost: nobody read them in time, or they could not be written')
+  }
 }
 
 /** A plain function instead of pino-pretty's stream: that one is asynchronous and loses lines at exit. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { fullJitterMs, sleep, TimeLimitError, withTimeLimit } from '../../src/backend/waiting.js'
+import { fullJitterMs, sleep } from '../../src/backend/waiting.js'
+import { TimeLimitError, withTimeLimit } from '../../src/time-limit.js'
 
 const forever = () => new Promise<never>(() => {})
 

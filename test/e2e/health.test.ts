@@ -60,3 +60,20 @@ it('a worker whose log nobody reads any more answers what it has and ends', asyn
   expect(statusOf(await backend.waitForAnswer(call.fcall_id, 10_000))).toBe('completed')
   expect(await worker.exited).toEqual({ code: 0, signal: null })
 })
+
+it('a worker whose log is not read for a while serves as ever, and the log is whole when it is read', async () => {
+  const backend = await startBackend()
+  const worker = await startWorkerProcess(backend, { LOG_LEVEL: 'debug' })
+  worker.child.stdout?.pause()
+  const unread = worker.stdout().length
+  // About 2 kB of log each: more than pipe and socket take.
+  const calls = Array.from({ length: 400 }, (_, n) => backend.pushCode(`print(${n})`))
+  for (const call of calls) expect(statusOf(await backend.waitForAnswer(call.fcall_id, 30_000))).toBe('completed')
+  expect(worker.stdout().length).toBe(unread)
+  worker.child.kill('SIGTERM')
+  worker.child.stdout?.resume()
+  expect(await worker.exited).toEqual({ code: 0, signal: null })
+  const lines = logLines(worker)
+  expect(lines.filter(({ msg }) => msg === 'call handled')).toHaveLength(400)
+  expect(lines.at(-1)?.['msg']).toBe('worker has stopped')
+})

@@ -153,22 +153,21 @@ describe('an error in a log line', () => {
 describe('the destination', () => {
   // The logger writes to the descriptors of its process, so each of these runs a process of its own.
   let folder = ''
-  let module = ''
 
   beforeAll(() => {
     folder = mkdtempSync(path.join(os.tmpdir(), 'log-test-'))
-    module = path.join(folder, 'log.mjs')
     const { resolve } = createRequire(import.meta.url)
-    const source = readFileSync(new URL('../../../src/telemetry/log.ts', import.meta.url), 'utf8')
     const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 }
-    const compiled = ts.transpileModule(source, { compilerOptions: options }).outputText
-    writeFileSync(
-      module,
-      compiled.replace(
+    writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
+    for (const name of ['log', 'log-sink']) {
+      const source = readFileSync(new URL(`../../../src/telemetry/${name}.ts`, import.meta.url), 'utf8')
+      const compiled = ts.transpileModule(source, { compilerOptions: options }).outputText
+      const linked = compiled.replace(
         /from '(pino|pino-pretty)'/g,
         (_, name: string) => `from ${JSON.stringify(pathToFileURL(resolve(name)))}`,
-      ),
-    )
+      )
+      writeFileSync(path.join(folder, `${name}.js`), linked)
+    }
   })
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -180,7 +179,7 @@ describe('the destination', () => {
     stdout: 'pipe' | number = 'pipe',
     onStart = (_: ChildProcess) => {},
   ) {
-    const script = `import { createLog } from './log.mjs'; const log = createLog({ level: 'info', ${options} }); ${body}`
+    const script = `import { createLog } from './log.js'; const log = createLog({ level: 'info', ${options} }); ${body}`
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
       cwd: folder,
       stdio: ['ignore', stdout, 'pipe'],
@@ -223,5 +222,48 @@ describe('the destination', () => {
     const body = "setInterval(() => log.info('note'), 5); setTimeout(() => process.exit(7), 300)"
     const { code } = await run('pretty: false', body, full).finally(() => closeSync(full))
     expect(code).toBe(7)
+  })
+
+  /** 8 MB of lines; says on stderr when they are written, as far as the worker is concerned. */
+  const flood = `
+    for (let n = 0; n < 8_000; n++) log.info({ n }, 'x'.repeat(1_000))
+    process.stderr.write('written')
+  `
+
+  test('that nobody reads holds nothing up; the last 4 MiB are there when it is read, and how much is missing', async () => {
+    const body = `${flood}; setTimeout(() => { log.info('last words'); process.exit(7) }, 2_000)`
+    const { code, stdout } = await run('pretty: false', body, 'pipe', child => {
+      child.stdout?.pause()
+      child.stderr?.once('data', () => child.stdout?.resume())
+    })
+    expect(code).toBe(7)
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line) as Record<string, unknown>)
+    const numbers = lines.flatMap(({ n }) => (typeof n === 'number' ? [n] : []))
+    expect(numbers).toEqual(numbers.toSorted((a, b) => a - b))
+    expect(numbers.at(-1)).toBe(7_999)
+    expect(numbers.length).toBeGreaterThan(3_000)
+    expect(numbers.length).toBeLessThan(6_000)
+    const lost = lines.flatMap(line => (typeof line['lines'] === 'number' ? [line['lines']] : []))
+    expect(lost).toEqual([8_000 - numbers.length])
+    expect(lines.some(({ msg }) => msg === 'last words')).toBe(true)
+  })
+
+  test('that nobody reads holds up an exit for a second at most', async () => {
+    let endedMs = Number.POSITIVE_INFINITY
+    const { code } = await run('pretty: false', `${flood}; process.exit(7)`, 'pipe', child => {
+      child.stdout?.pause()
+      child.stderr?.once('data', () => {
+        const saidMs = performance.now()
+        child.once('exit', () => {
+          endedMs = performance.now() - saidMs
+          child.stdout?.resume()
+        })
+      })
+    })
+    expect(code).toBe(7)
+    expect(endedMs).toBeLessThan(4_000)
   })
 })
