@@ -6,6 +6,7 @@ import type { CallIdentity } from './backend/protocol.js'
 import type { Config } from './config.js'
 import type { Journal, StoredAnswer } from './journal/journal.js'
 import type { Part } from './outcome.js'
+import type { PostingRoom } from './posting-room.js'
 import type { Reply } from './tool/tool.js'
 import { wireContent } from './tool/wire-content.js'
 
@@ -15,11 +16,14 @@ const LEAST_BYTES = 2_048
 /** An answer of this size that found no end in time so often is taken for one that is too large for its wire. */
 const SLOW_BYTES = 256 * 1024
 const SLOW_TIMES = 3
+/** What is left of an answer that neither the journal nor the memory for answers has room for. */
+const SQUEEZED_BYTES = 16 * 1024
 
 export interface AnsweringContext {
   readonly config: Pick<Config, 'serviceName' | 'resultMaxBytes'>
   readonly journal: Journal
   readonly api: Pick<BackendApi, 'postResult' | 'requestConfirmation'>
+  readonly room: PostingRoom
   /** Aborts posts that are still being retried; their answers are then lost unless the journal keeps them. */
   readonly stopPosting: AbortSignal
   /** The backend said 460: this client may never work. */
@@ -28,7 +32,8 @@ export interface AnsweringContext {
 
 /** How posting ended, and whether the answer is safe: the backend has it, or it outlives this process. */
 export interface Concluded {
-  readonly delivery: Delivery
+  /** put_off: there was no room for it in memory, and it waits on disk for its turn. */
+  readonly delivery: Delivery | { readonly delivered: false; readonly why: 'put_off'; readonly attempts: 0 }
   readonly safe: boolean
 }
 
@@ -64,7 +69,7 @@ export async function deliverReply(
         asPlaceholder: false,
       }
       await context.journal.settled(key, answer)
-      return await postAnswer(answering, answer, context, log)
+      return await postOrPutOff(answering, answer, context, log)
     }
     case 'placeholder': {
       const answer: StoredAnswer = {
@@ -74,7 +79,7 @@ export async function deliverReply(
         asPlaceholder: true,
       }
       await context.journal.settled(key, answer)
-      return await postAnswer(answering, answer, context, log)
+      return await postOrPutOff(answering, answer, context, log)
     }
     case 'confirm': {
       context.journal.asking(key)
@@ -106,6 +111,36 @@ export async function deliverReply(
       context.journal.left(key)
       return null
   }
+}
+
+/** Posts an answer where there is room for it; else it stays on disk until there is, or is shortened where no disk keeps it. */
+export async function postOrPutOff(
+  answering: Answering,
+  answer: StoredAnswer,
+  context: AnsweringContext,
+  log: Logger,
+): Promise<Concluded> {
+  const { journal, room } = context
+  const { key } = answering
+  let posted = answer
+  if (!room.take(bytesOf(answer))) {
+    if (journal.isKept(key)) {
+      log.debug({ bytes: bytesOf(answer) }, 'answer waits on disk until there is room to post it')
+      return { delivery: { delivered: false, why: 'put_off', attempts: 0 }, safe: journal.undelivered(key) }
+    }
+    posted = cutTo(answer, SQUEEZED_BYTES)
+    await journal.settled(key, posted)
+    room.squeeze(bytesOf(posted))
+  }
+  try {
+    return await postAnswer(answering, posted, context, log)
+  } finally {
+    room.give(bytesOf(posted))
+  }
+}
+
+function bytesOf({ content, provenance }: StoredAnswer): number {
+  return Buffer.byteLength(content, 'utf8') + Buffer.byteLength(provenance, 'utf8')
 }
 
 /**
@@ -187,7 +222,9 @@ function isTooLarge(error: BackendError): boolean {
 /** A shorter version that says what was left out; null if it is short already. */
 function shortened(answer: StoredAnswer): StoredAnswer | null {
   const bytes = Buffer.byteLength(answer.content, 'utf8')
-  if (bytes <= LEAST_BYTES) return null
-  const content = JSON.parse(answer.content) as string | readonly Part[]
-  return { ...answer, content: wireContent(content, Math.max(LEAST_BYTES, Math.floor(bytes * SHORTER_SHARE))) }
+  return bytes <= LEAST_BYTES ? null : cutTo(answer, Math.max(LEAST_BYTES, Math.floor(bytes * SHORTER_SHARE)))
+}
+
+function cutTo(answer: StoredAnswer, maxBytes: number): StoredAnswer {
+  return { ...answer, content: wireContent(JSON.parse(answer.content) as string | readonly Part[], maxBytes) }
 }

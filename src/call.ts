@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { type Admission, QueueFull } from './admission.js'
-import { type Answering, type AnsweringContext, type Concluded, deliverReply, postAnswer } from './answering.js'
+import { type Answering, type AnsweringContext, type Concluded, deliverReply, postOrPutOff } from './answering.js'
 import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol.js'
 import type { Config } from './config.js'
@@ -108,11 +108,11 @@ async function knownAlready(
       return true
     case 'settled':
       log.info('call delivered again after it was answered')
-      return (await postAnswer(answering, claim.answer, context, log)).safe
+      return (await postOrPutOff(answering, claim.answer, context, log)).safe
     case 'stored': {
       log.info('call delivered again after its answer was refused')
       const answer = await context.journal.stored(answering.key)
-      return answer === null || (await postAnswer(answering, answer, context, log)).safe
+      return answer === null || (await postOrPutOff(answering, answer, context, log)).safe
     }
   }
 }

@@ -10,9 +10,10 @@ const UNDELIVERED_KEPT_MS = 24 * 3_600_000
 /** Clocks jump: so often, over so long, it must have been offered in this life too. */
 const OFFERED_LEAST = 5
 const OFFERED_LEAST_MS = 10 * 60_000
-/** Between rounds, while the backend may still take them; the worker itself has further ones. */
+/** Between rounds while the backend may still take an answer, doubling; and when it has given up what there is. */
 const FIRST_PAUSE_MS = 2_000
 const LONGEST_PAUSE_MS = 60_000
+const OFFER_AGAIN_MS = 10 * 60_000
 /** Answers can be large, and the backend has just come back. */
 const AT_ONCE = 8
 
@@ -22,17 +23,25 @@ export interface RecoveryOptions {
   track(fcallId: string, handle: () => Promise<boolean>): void
 }
 
+/** What has come of the rounds of a leftover so far. */
+interface Offers {
+  times: number
+  readonly firstMs: number
+  readonly timeouts: { times: number }
+}
+
 /**
- * Answers what the worker's life before has left, and posts anew what nobody has taken. To be run at the start, and again
- * whenever the backend may have come back.
+ * Answers what the worker's life before has left, and posts anew what nobody has taken: in rounds, by itself from the first run() on and
+ * whenever that is called. One attempt a round, so that one answer that is not taken does not keep back the others.
  */
 export class Recovery {
   readonly #options: RecoveryOptions
   readonly #limit = pLimit(AT_ONCE)
   readonly #inHand = new Set<string>()
-  readonly #offers = new Map<string, { times: number; readonly firstMs: number }>()
+  readonly #offers = new Map<string, Offers>()
   #pauseMs = FIRST_PAUSE_MS
-  #timer: NodeJS.Timeout | null = null
+  #closed = false
+  #next: { readonly timer: NodeJS.Timeout; readonly atMs: number } | null = null
 
   constructor(options: RecoveryOptions) {
     this.#options = options
@@ -41,7 +50,10 @@ export class Recovery {
   /** Begins with each leftover that is not in hand; does not wait. */
   run(): void {
     const { context, track } = this.#options
-    const found = context.journal.leftovers().filter(({ key }) => !this.#inHand.has(key))
+    this.#runWithin(OFFER_AGAIN_MS)
+    const leftovers = context.journal.leftovers()
+    this.#forgetOffers(new Set(leftovers.map(({ key }) => key)))
+    const found = leftovers.filter(({ key }) => !this.#inHand.has(key))
     if (found.length === 0) return
     const count = (state: Leftover['state']) => found.filter(leftover => leftover.state === state).length
     context.log.info(
@@ -58,20 +70,25 @@ export class Recovery {
 
   /** No further rounds by itself. */
   close(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer)
-    this.#timer = null
+    this.#closed = true
+    clearTimeout(this.#next?.timer)
   }
 
-  /** One attempt a round, so that one answer that is not taken does not keep back the others. */
-  #runLater(): void {
-    if (this.#options.context.stopPosting.aborted) return
-    this.#timer ??= setTimeout(
-      () => {
-        this.#timer = null
-        this.run()
-      },
-      this.#pauseMs * (0.5 + Math.random()),
-    )
+  /** The next round comes in so long at the latest. */
+  #runWithin(ms: number): void {
+    if (this.#closed) return
+    const atMs = performance.now() + ms
+    if (this.#next !== null && this.#next.atMs <= atMs) return
+    clearTimeout(this.#next?.timer)
+    const timer = setTimeout(() => {
+      this.#next = null
+      this.run()
+    }, ms)
+    this.#next = { timer, atMs }
+  }
+
+  #runSoon(): void {
+    this.#runWithin(this.#pauseMs * (0.5 + Math.random()))
     this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2)
   }
 
@@ -83,35 +100,42 @@ export class Recovery {
     // Still on disk: the next life answers it.
     if (context.stopPosting.aborted) return true
     const taken = await context.journal.takeOver(key)
-    if (taken === null) return true
+    if (taken === null) {
+      this.#runSoon() // somebody else has it, or it can't be read for now
+      return true
+    }
     const ageMs = Math.max(0, (context.wallClock ?? Date.now)() - claimedAt)
-    const answering: Answering = { call, key, giveUpAtMs: performance.now() }
+    const offers = this.#offersOf(key)
+    const answering: Answering = { call, key, giveUpAtMs: performance.now(), timeouts: offers.timeouts }
     if (taken.answer === null) {
       log.warn({ state, ageMs }, 'a call was cut off by the end of the worker')
       const reply = answer(this.#outcome(leftover))
       const concluded = await deliverReply(answering, reply, () => reply, context, log)
-      if (concluded?.delivery.delivered === false) this.#runLater()
+      if (concluded?.delivery.delivered === false) this.#runSoon()
       return concluded?.safe ?? true
     }
     const { delivery, safe } = await postAnswer(answering, taken.answer, context, log)
     if (delivery.delivered) {
-      this.#offers.delete(key)
       this.#pauseMs = FIRST_PAUSE_MS
       log.info({ ageMs }, 'an answer from the journal was delivered')
-    } else if (delivery.why === 'gave_up' && ageMs > UNDELIVERED_KEPT_MS && this.#wasOffered(key)) {
+    } else if (delivery.why === 'gave_up' && ageMs > UNDELIVERED_KEPT_MS && wasOffered(offers)) {
       log.error({ ageMs, reason: delivery.error.message }, 'nobody has taken an answer for a day, it is given up')
       return await context.journal.rejected(key, `not taken within a day: ${delivery.error.message}`)
     }
-    if (!delivery.delivered && ageMs < GIVE_UP_MS) this.#runLater()
+    if (!delivery.delivered && ageMs < GIVE_UP_MS) this.#runSoon()
     return safe
   }
 
-  /** Often and long enough to give it up; counts one more offer. */
-  #wasOffered(key: string): boolean {
-    const offer = this.#offers.get(key) ?? { times: 0, firstMs: performance.now() }
-    offer.times++
-    this.#offers.set(key, offer)
-    return offer.times >= OFFERED_LEAST && performance.now() - offer.firstMs >= OFFERED_LEAST_MS
+  /** One more of them has begun. */
+  #offersOf(key: string): Offers {
+    const offers = this.#offers.get(key) ?? { times: 0, firstMs: performance.now(), timeouts: { times: 0 } }
+    offers.times++
+    this.#offers.set(key, offers)
+    return offers
+  }
+
+  #forgetOffers(left: ReadonlySet<string>): void {
+    for (const key of this.#offers.keys()) if (!left.has(key) && !this.#inHand.has(key)) this.#offers.delete(key)
   }
 
   #outcome({ state, since }: Leftover) {
@@ -128,6 +152,11 @@ export class Recovery {
         return outcomes.broken('the code had ended, and its result was lost when the worker was started anew', true)
     }
   }
+}
+
+/** Often and long enough to give it up. */
+function wasOffered({ times, firstMs }: Offers): boolean {
+  return times >= OFFERED_LEAST && performance.now() - firstMs >= OFFERED_LEAST_MS
 }
 
 function iso(at: number): string {

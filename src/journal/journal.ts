@@ -63,6 +63,8 @@ export interface Journal {
    * refused the first as too large. Never rejects.
    */
   settled(key: string, answer: StoredAnswer): Promise<void>
+  /** Whether the answer that was settled outlives this process, so that it need not be in memory until it is posted. */
+  isKept(key: string): boolean
   /** The backend has the answer. */
   delivered(key: string): void
   /** Nobody has taken the answer so far; a later delivery of the call posts it anew. Whether it outlives this process. */

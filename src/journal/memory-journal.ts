@@ -59,6 +59,10 @@ export class MemoryJournal implements Journal {
     this.#posting(key, answer)
   }
 
+  isKept(): boolean {
+    return false
+  }
+
   delivered(key: string): void {
     this.#posted(key)
   }

@@ -1,5 +1,5 @@
 /** What can be wrong with a worker that more calls would not mend. */
-export const IMPAIRMENTS = ['backend', 'registration', 'sandbox', 'journal'] as const
+export const IMPAIRMENTS = ['backend', 'registration', 'sandbox', 'journal', 'answers'] as const
 export type Impairment = (typeof IMPAIRMENTS)[number]
 
 /** What the worker says of itself, for whoever looks: the health server, the page, the metrics. */

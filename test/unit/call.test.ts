@@ -5,6 +5,7 @@ import type { ToolCall } from '../../src/backend/protocol.js'
 import { type CallContext, handleCall, rejectUnreadable } from '../../src/call.js'
 import type { StoredAnswer } from '../../src/journal/journal.js'
 import { MemoryJournal } from '../../src/journal/memory-journal.js'
+import { PostingRoom } from '../../src/posting-room.js'
 import { broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
 import { captureLog, sampleCall } from '../backend/support/fixtures.js'
@@ -61,6 +62,7 @@ function setup(handle: Handle, onPost: (post: Post) => void | Promise<void> = ()
       notRun: (status, reason) => notRun(outcomeContext, status, reason),
       broken: (reason, started) => broken(outcomeContext, reason, started),
     },
+    room: new PostingRoom({ onRoom: () => {}, onFull: () => {} }),
     onForbidden: reason => forbidden.push(reason),
     log: logged.log,
     stopPosting: stopPosting.signal,
@@ -346,9 +348,7 @@ describe('a call that waits', () => {
     const waiting = handleOne({ fcall_id: 'waiting' }, cancel.signal)
     cancel.abort('the person pressed stop')
     await waiting
-    expect(posts.map(post => post.answer.content)).toEqual([
-      '"[cancelled: the person pressed stop; not run]"',
-    ])
+    expect(posts.map(post => post.answer.content)).toEqual(['"[cancelled: the person pressed stop; not run]"'])
     await end()
   })
 

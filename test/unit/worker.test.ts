@@ -1,8 +1,14 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from 'pino'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { sleep as realSleep, type Sleep } from '../../src/backend/waiting.js'
 import type { BackendConfig, Config } from '../../src/config.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../src/dev/embedded-backend.js'
+import { DiskJournal } from '../../src/journal/disk-journal.js'
+import type { Journal } from '../../src/journal/journal.js'
 import { MemoryJournal } from '../../src/journal/memory-journal.js'
 import { broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
@@ -28,7 +34,16 @@ const untilAborted: Handle = ({ signal }) =>
   })
 
 /** A worker with a scripted tool in place of the sandbox. */
-async function start(handle: Handle, changes: { slots?: number; drainMs?: number; sleep?: Sleep } = {}) {
+async function start(
+  handle: Handle,
+  changes: {
+    slots?: number
+    drainMs?: number
+    sleep?: Sleep
+    journal?: (log: Logger) => Promise<Journal>
+    postingMostBytes?: number
+  } = {},
+) {
   const backend = await startEmbeddedBackend()
   const logged = captureLog()
   const reach: BackendConfig = {
@@ -47,7 +62,7 @@ async function start(handle: Handle, changes: { slots?: number; drainMs?: number
   const worker = new Worker({
     config,
     backend: reach,
-    journal: new MemoryJournal(),
+    journal: (await changes.journal?.(logged.log)) ?? new MemoryJournal(),
     tools: [
       tool(invocation => {
         started++
@@ -63,6 +78,7 @@ async function start(handle: Handle, changes: { slots?: number; drainMs?: number
     log: logged.log,
     onForbidden: reason => forbidden.push(reason),
     ...(changes.sleep === undefined ? {} : { sleep: changes.sleep }),
+    ...(changes.postingMostBytes === undefined ? {} : { postingMostBytes: changes.postingMostBytes }),
   })
   onTestFinished(async () => {
     await worker.stop('the test is over')
@@ -250,5 +266,41 @@ describe('Worker', () => {
       () =>
         new Worker({ config: baseConfig, backend: reach, journal: new MemoryJournal(), tools: [loose], outcomes, log }),
     ).toThrow('not a strict schema')
+  })
+})
+
+describe('Answers that the backend does not take', () => {
+  const KIB = 1024
+  const large = 'x'.repeat(300 * KIB)
+  const POST = 'cloudtool_post_result'
+
+  it('are held in memory up to a bound; beyond it they wait on disk, have their turn, and calls are taken meanwhile', async () => {
+    const dir = mkdtempSync(path.join(os.tmpdir(), 'worker-'))
+    onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
+    const journal = (log: Logger) => DiskJournal.open({ stateDir: dir, log, onHealth: () => {} })
+    const { backend, worker, logged } = await start(async () => text(large), { journal, postingMostBytes: 1_000 * KIB })
+    const clear = backend.misbehave({ kind: 'http_status', status: 503 }, { operation: POST })
+    const calls = Array.from({ length: 10 }, () => backend.pushCode('1'))
+    const putOff = () => logged.lines.filter(({ msg }) => msg === 'answer waits on disk until there is room to post it')
+    await backend.waitFor(() => putOff().length === 7, 20_000)
+    expect(worker.state).toBe('serving')
+    clear()
+    for (const { fcall_id } of calls) await backend.waitForAnswer(fcall_id, 20_000)
+    expect(calls.filter(({ fcall_id }) => answerOf(backend, fcall_id) !== large)).toEqual([])
+    await backend.waitFor(() => worker.status.outbox.answers === 0, 5_000)
+  })
+
+  it('and that no disk keeps are shortened beyond the bound, and no more calls are taken until there is room', async () => {
+    const { backend, worker } = await start(async () => text(large), { postingMostBytes: 1_000 * KIB })
+    const clear = backend.misbehave({ kind: 'http_status', status: 503 }, { operation: POST })
+    const calls = Array.from({ length: 4 }, () => backend.pushCode('1'))
+    await backend.waitFor(() => worker.state === 'impaired' && backend.subscribers === 0, 20_000)
+    expect(worker.status.reasons[0]).toMatch(/^answers: \d+ MiB of answers wait in memory alone for the backend/)
+    clear()
+    for (const { fcall_id } of calls) await backend.waitForAnswer(fcall_id, 20_000)
+    const lengths = calls.map(({ fcall_id }) => String(answerOf(backend, fcall_id)).length)
+    expect(lengths.filter(length => length === large.length)).toHaveLength(3)
+    expect(lengths.filter(length => length <= 16 * KIB)).toHaveLength(1)
+    await backend.waitFor(() => worker.state === 'serving' && backend.subscribers === 1, 10_000)
   })
 })

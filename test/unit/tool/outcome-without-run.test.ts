@@ -21,12 +21,7 @@ describe('an outcome of which nothing ran', () => {
       'interrupted',
       /^\[interrupted: a drain; not run, safe to retry\]$/,
     ],
-    [
-      'cancelled',
-      notRun(context, 'cancelled', 'stopped'),
-      'cancelled',
-      /^\[cancelled: stopped; not run\]$/,
-    ],
+    ['cancelled', notRun(context, 'cancelled', 'stopped'), 'cancelled', /^\[cancelled: stopped; not run\]$/],
     [
       'asked for',
       outcomeWithoutRun(context, 'needs_confirmation', 'A person is asked.'),
