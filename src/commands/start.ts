@@ -4,7 +4,7 @@ import type { BackendConfig, Config } from '../config.js'
 import { DiskJournal } from '../journal/disk-journal.js'
 import type { Journal } from '../journal/journal.js'
 import { MemoryJournal } from '../journal/memory-journal.js'
-import { holdStateDir, StateDirError } from '../journal/state-dir.js'
+import { holdStateDir, StateDirError, stateDirError } from '../journal/state-dir.js'
 import { findInterpreter } from '../sandbox/interpreter.js'
 import { type HealthServer, startHealthServer } from '../telemetry/health-server.js'
 import { createLog } from '../telemetry/log.js'
@@ -87,6 +87,10 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
     if (!(error instanceof StartCancelled)) {
       // Whoever watches only the log has to see it too; the error goes on to stderr and sets the exit code.
       log.fatal({ reason: error instanceof Error ? error.message : String(error) }, 'worker can not start')
+      if (error instanceof StateDirError && error.isStuck) {
+        process.stderr.write(`${error.message}\n`)
+        exitAtOnce()
+      }
       throw error
     }
     const { code, reason } = await ended
@@ -109,7 +113,7 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
 }
 
 /** A thread that waits for a disk keeps the process from any other end. The last words come first. */
-function exitAtOnce(): void {
+function exitAtOnce(): never {
   process.on('exit', () => process.kill(process.pid, 'SIGKILL'))
   process.exit()
 }
@@ -176,9 +180,7 @@ async function openJournal(
   try {
     return await DiskJournal.open({ stateDir, log, onHealth })
   } catch (error) {
-    throw new StateDirError(
-      `STATE_DIR: ${stateDir} can not be used (${(error as Error).message}); give a folder that only this worker's uid writes to`,
-    )
+    throw stateDirError(stateDir, error, "give a folder that only this worker's uid writes to")
   }
 }
 

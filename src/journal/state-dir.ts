@@ -1,9 +1,23 @@
 import { spawn } from 'node:child_process'
-import { closeSync, constants, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs'
+import { close, constants, ftruncate, open, read, write } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
+import { TimeLimitError, withTimeLimit } from '../time-limit.js'
 
-const LOCK_WITHIN_MS = 10_000
+// Descriptors as numbers, not FileHandles: those close when nothing refers to them any more.
+const fs = {
+  open: promisify(open),
+  close: promisify(close),
+  read: promisify(read),
+  write: promisify(write),
+  ftruncate: promisify(ftruncate),
+}
+
+/** For all of it; a disk that does not answer counts as one that can't be used. */
+const HOLD_WITHIN_MS = 10_000
+const LOCK_WITHIN_MS = 9_000
 const HOLDER_SHOWN_BYTES = 300
 /** The program's exit codes; Python's own are 1 and 2. */
 const HELD = 10
@@ -29,6 +43,20 @@ for fd in (3, 4):
 /** STATE_DIR can't be used; the message says why and what would be right. */
 export class StateDirError extends Error {
   override readonly name = 'StateDirError'
+  /** The disk does not answer: an operation on it holds a thread of this process, perhaps for ever. */
+  readonly isStuck: boolean
+
+  constructor(message: string, isStuck = false) {
+    super(message)
+    this.isStuck = isStuck
+  }
+}
+
+/** What becomes of an error of STATE_DIR's disk at the start. `right`: what to give instead, as a phrase. */
+export function stateDirError(folder: string, error: unknown, right: string): StateDirError {
+  const isStuck = error instanceof TimeLimitError
+  const why = isStuck ? `its disk gave ${error.message}` : error instanceof Error ? error.message : String(error)
+  return new StateDirError(`STATE_DIR: ${folder} can not be used (${why}); ${right}`, isStuck)
 }
 
 /**
@@ -36,22 +64,31 @@ export class StateDirError extends Error {
  * lets another worker have it before. Errors: StateDirError where another worker holds it (which is named), or where it can't be made,
  * opened or locked.
  */
-export async function holdStateDir(folder: string, python: string): Promise<() => void> {
-  // A number, not a FileHandle: that one closes when nothing refers to it any more.
-  const fd = openLock(folder)
+export async function holdStateDir(folder: string, python: string): Promise<() => Promise<void>> {
+  try {
+    return await withTimeLimit(HOLD_WITHIN_MS, null, () => hold(folder, python))
+  } catch (error) {
+    if (error instanceof StateDirError) throw error
+    const uid = process.getuid?.()
+    throw stateDirError(folder, error, `give a folder that uid ${uid} may write to, one for each worker`)
+  }
+}
+
+async function hold(folder: string, python: string): Promise<() => Promise<void>> {
+  const fd = await openLock(folder)
   // Both, since the file can be removed, and some network file systems lock no folder.
-  const folderFd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY)
+  const folderFd = await fs.open(folder, constants.O_RDONLY | constants.O_DIRECTORY)
   const { code, stderr } = await runLock([fd, folderFd], python)
-  const release = () => {
-    closeSync(fd)
-    closeSync(folderFd)
+  const release = async () => {
+    await fs.close(fd)
+    await fs.close(folderFd)
   }
   if (code === 0) {
-    sign(fd)
+    void sign(fd) // whoever waited for that would wait for a disk that can't be written
     return release
   }
-  const holder = holderOf(fd)
-  release()
+  const holder = await holderOf(fd)
+  await release()
   if (code === HELD) {
     throw new StateDirError(
       `STATE_DIR: ${folder} is in use by another worker (${holder}); give each worker a folder of its own, or stop that one first`,
@@ -63,23 +100,17 @@ export async function holdStateDir(folder: string, python: string): Promise<() =
   )
 }
 
-function openLock(folder: string): number {
+async function openLock(folder: string): Promise<number> {
   const file = path.join(folder, 'lock')
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
-    return openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    return await fs.open(file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
   } catch (error) {
     // A disk that is read-only for now can be locked all the same, and the journal says what it can't do.
-    if ((error as NodeJS.ErrnoException).code === 'EROFS') {
-      try {
-        return openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW)
-      } catch {
-        // There is none yet.
-      }
-    }
-    throw new StateDirError(
-      `STATE_DIR: ${folder} can not be used (${(error as Error).message}); give a folder that uid ${process.getuid?.()} may write to, one for each worker`,
-    )
+    if ((error as NodeJS.ErrnoException).code !== 'EROFS') throw error
+    return await fs.open(file, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => {
+      throw error // there is none yet
+    })
   }
 }
 
@@ -99,19 +130,20 @@ function runLock(fds: readonly number[], python: string): Promise<{ code: number
 }
 
 /** For whoever is refused: who holds it. Not worth failing for. */
-function sign(fd: number): void {
+async function sign(fd: number): Promise<void> {
   try {
-    ftruncateSync(fd)
-    writeSync(fd, `pid ${process.pid} on ${os.hostname()} since ${new Date().toISOString()}\n`, 0)
+    await fs.ftruncate(fd)
+    await fs.write(fd, `pid ${process.pid} on ${os.hostname()} since ${new Date().toISOString()}\n`, 0)
   } catch {
     // Full or read-only.
   }
 }
 
-function holderOf(fd: number): string {
+async function holderOf(fd: number): Promise<string> {
   try {
     const buffer = Buffer.alloc(HOLDER_SHOWN_BYTES)
-    const line = buffer.toString('utf8', 0, readSync(fd, buffer, 0, HOLDER_SHOWN_BYTES, 0)).split('\n')[0] ?? ''
+    const { bytesRead } = await fs.read(fd, buffer, 0, HOLDER_SHOWN_BYTES, 0)
+    const line = buffer.toString('utf8', 0, bytesRead).split('\n')[0] ?? ''
     if (/^[\x20-\x7e]+$/.test(line)) return line
   } catch {
     // As below.

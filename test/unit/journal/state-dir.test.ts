@@ -20,9 +20,9 @@ describe('holdStateDir', () => {
         `^STATE_DIR: ${dir} is in use by another worker \\(pid ${process.pid} on ${os.hostname()} since \\d{4}-`,
       ),
     )
-    release()
+    await release()
     const again = await holdStateDir(dir, PYTHON)
-    again()
+    await again()
   })
 
   it('holds the folder also when somebody removes the lock file', async () => {
@@ -30,7 +30,7 @@ describe('holdStateDir', () => {
     const release = await holdStateDir(dir, PYTHON)
     rmSync(path.join(dir, 'lock'))
     await expect(holdStateDir(dir, PYTHON)).rejects.toThrow(/is in use by another worker/)
-    release()
+    await release()
   })
 
   it.each([
