@@ -51,7 +51,8 @@ async function main(argv: readonly string[]): Promise<number> {
       process.stdout.write(`${readVersion()}\n`)
       return 0
     case 'start':
-      return await start(process.env)
+      // At once: Node takes its handlers for signals away before it ends by itself, and a second SIGTERM would be the exit code then.
+      return process.exit(await start(process.env))
     case 'dev':
       return await dev(process.env, line.port)
     case 'backend':

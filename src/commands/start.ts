@@ -65,7 +65,9 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   process.on('uncaughtException', fatal)
   process.on('unhandledRejection', fatal)
   let signals = 0
+  let isOver = false
   const onSignal = (signal: NodeJS.Signals) => {
+    if (isOver) return
     signals++
     log.info({ signal, times: signals }, 'signal received')
     if (signals === 1) {
@@ -107,6 +109,7 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   await tools.pool.close()
   recorder.close()
   await health?.close()
+  isOver = true
   log.info({ answered, reason }, 'worker has stopped')
   if (journal.isStuck) exitAtOnce()
   return code !== 0 ? code : answered ? 0 : EXIT_UNANSWERED

@@ -49,6 +49,18 @@ describe('SIGTERM', () => {
     expect(backend.subscribers).toBe(0)
   })
 
+  it('comes again and again while the worker leaves, and the exit code is still 0', async () => {
+    const backend = await startBackend()
+    const worker = await startWorkerProcess(backend)
+    let timer: NodeJS.Timeout | undefined
+    worker.child.stdout?.on('data', () => {
+      if (worker.stdout().includes('worker has stopped')) timer ??= setInterval(() => worker.child.kill('SIGTERM'), 1)
+    })
+    worker.child.kill('SIGTERM')
+    expect(await worker.exited).toEqual({ code: 0, signal: null })
+    clearInterval(timer)
+  })
+
   it('ends what still runs within DRAIN_MS, keeps its output, and says that it may have run in part', async () => {
     const backend = await startBackend()
     const worker = await startWorkerProcess(backend, { DRAIN_MS: '3000' })

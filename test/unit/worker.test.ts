@@ -274,7 +274,9 @@ describe('Answers that the backend does not take', () => {
   const large = 'x'.repeat(300 * KIB)
   const POST = 'cloudtool_post_result'
 
-  it('are held in memory up to a bound; beyond it they wait on disk, have their turn, and calls are taken meanwhile', async () => {
+  it('are held in memory up to a bound; beyond it they wait on disk, have their turn, and calls are taken meanwhile', {
+    timeout: 120_000,
+  }, async () => {
     const dir = mkdtempSync(path.join(os.tmpdir(), 'worker-'))
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
     const journal = (log: Logger) => DiskJournal.open({ stateDir: dir, log, onHealth: () => {} })
@@ -282,22 +284,24 @@ describe('Answers that the backend does not take', () => {
     const clear = backend.misbehave({ kind: 'http_status', status: 503 }, { operation: POST })
     const calls = Array.from({ length: 10 }, () => backend.pushCode('1'))
     const putOff = () => logged.lines.filter(({ msg }) => msg === 'answer waits on disk until there is room to post it')
-    await backend.waitFor(() => putOff().length === 7, 20_000)
+    await backend.waitFor(() => putOff().length === 7, 60_000)
     expect(worker.state).toBe('serving')
     clear()
-    for (const { fcall_id } of calls) await backend.waitForAnswer(fcall_id, 20_000)
+    for (const { fcall_id } of calls) await backend.waitForAnswer(fcall_id, 60_000)
     expect(calls.filter(({ fcall_id }) => answerOf(backend, fcall_id) !== large)).toEqual([])
     await backend.waitFor(() => worker.status.outbox.answers === 0, 5_000)
   })
 
-  it('and that no disk keeps are shortened beyond the bound, and no more calls are taken until there is room', async () => {
+  it('and that no disk keeps are shortened beyond the bound, and no more calls are taken until there is room', {
+    timeout: 120_000,
+  }, async () => {
     const { backend, worker } = await start(async () => text(large), { postingMostBytes: 1_000 * KIB })
     const clear = backend.misbehave({ kind: 'http_status', status: 503 }, { operation: POST })
     const calls = Array.from({ length: 4 }, () => backend.pushCode('1'))
-    await backend.waitFor(() => worker.state === 'impaired' && backend.subscribers === 0, 20_000)
+    await backend.waitFor(() => worker.state === 'impaired' && backend.subscribers === 0, 60_000)
     expect(worker.status.reasons[0]).toMatch(/^answers: \d+ MiB of answers wait in memory alone for the backend/)
     clear()
-    for (const { fcall_id } of calls) await backend.waitForAnswer(fcall_id, 20_000)
+    for (const { fcall_id } of calls) await backend.waitForAnswer(fcall_id, 60_000)
     const lengths = calls.map(({ fcall_id }) => String(answerOf(backend, fcall_id)).length)
     expect(lengths.filter(length => length === large.length)).toHaveLength(3)
     expect(lengths.filter(length => length <= 16 * KIB)).toHaveLength(1)
