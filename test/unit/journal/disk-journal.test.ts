@@ -319,6 +319,60 @@ describe('DiskJournal', () => {
     expect(await journal.close()).toBe(false)
   })
 
+  it('offers an answer again that could not be read for a while', async () => {
+    const dir = folder()
+    const first = await open(dir)
+    first.claim('c', callOf('c'))
+    await first.settled('c', ANSWER)
+    await first.close()
+    const journal = await open(dir)
+    const calls = path.join(dir, 'calls')
+    renameSync(calls, `${calls}.away`)
+    expect(await journal.takeOver('c')).toBeNull()
+    expect(states(journal)).toEqual(['c settled'])
+    renameSync(`${calls}.away`, calls)
+    expect(await journal.takeOver('c')).toEqual({ answer: ANSWER })
+  })
+
+  it('removes what a worker that died was writing', async () => {
+    const dir = folder()
+    const names = ['calls', 'rejected'].map(of => path.join(dir, of, `${'2'.repeat(64)}.json.123`))
+    const left = [...names, path.join(dir, 'probe'), path.join(dir, 'probe.4711')]
+    for (const of of ['calls', 'rejected']) mkdirSync(path.join(dir, of), { mode: 0o700 })
+    for (const file of left) writeFileSync(file, 'half')
+    await open(dir)
+    expect(left.filter(file => existsSync(file))).toEqual([])
+  })
+
+  it('keeps the last hundred of what is no record', async () => {
+    const dir = folder()
+    mkdirSync(path.join(dir, 'calls'), { mode: 0o700 })
+    for (let n = 0; n < 130; n++) writeFileSync(path.join(dir, 'calls', `mine-${n}`), '')
+    await open(dir)
+    expect(files(dir)).toEqual([])
+    expect(files(dir, 'corrupt')).toHaveLength(100)
+  })
+
+  it('follows no link in the place of its files and folders', async () => {
+    const dir = folder()
+    const elsewhere = folder()
+    const target = path.join(elsewhere, 'target')
+    writeFileSync(target, 'mine')
+    symlinkSync(target, path.join(dir, 'probe'))
+    for (const of of ['rejected', 'corrupt']) symlinkSync(elsewhere, path.join(dir, of))
+    mkdirSync(path.join(dir, 'calls'), { mode: 0o700 })
+    writeFileSync(path.join(dir, 'calls', 'notes.txt'), 'no record')
+    const journal = await open(dir)
+    symlinkSync(target, path.join(dir, 'probe'))
+    journal.claim('c', callOf('c'))
+    await journal.settled('c', ANSWER)
+    expect(await journal.rejected('c', '400: no')).toBe(false)
+    expect(states(journal)).toEqual(['c settled'])
+    await journal.close()
+    expect(readdirSync(elsewhere)).toEqual(['target'])
+    expect(readFileSync(target, 'utf8')).toBe('mine')
+  })
+
   it.each([
     ['a link', (dir: string) => symlinkSync(folder(), path.join(dir, 'calls'))],
     ['a file', (dir: string) => writeFileSync(path.join(dir, 'calls'), '')],

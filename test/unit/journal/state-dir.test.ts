@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -31,6 +31,23 @@ describe('holdStateDir', () => {
     rmSync(path.join(dir, 'lock'))
     await expect(holdStateDir(dir, PYTHON)).rejects.toThrow(/is in use by another worker/)
     await release()
+  })
+
+  it('holds the folder also when somebody puts another lock file in the place of ours', async () => {
+    const dir = folder()
+    const release = await holdStateDir(dir, PYTHON)
+    rmSync(path.join(dir, 'lock'))
+    writeFileSync(path.join(dir, 'lock'), '')
+    await expect(holdStateDir(dir, PYTHON)).rejects.toThrow(/is in use by another worker/)
+    await release()
+  })
+
+  it('follows no link in the place of its lock file', async () => {
+    const dir = folder()
+    const target = path.join(folder(), 'target')
+    symlinkSync(target, path.join(dir, 'lock'))
+    await expect(holdStateDir(dir, PYTHON)).rejects.toThrow(/can not be used \(ELOOP/)
+    expect(existsSync(target)).toBe(false)
   })
 
   it.each([

@@ -1,0 +1,91 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { startBackend } from '../e2e/support/answers.js'
+import { endPrograms, logLines, startProgram, startWorkerProcess } from '../e2e/support/worker-process.js'
+import { countedCode, expectEnding, findingsOf } from './support/cell.js'
+
+const SOURCE = fileURLToPath(new URL('support/hanging.c', import.meta.url))
+const hasCompiler = spawnSync('cc', ['--version']).status === 0
+/** What an operation on the disk may take. */
+const DISK_WITHIN_MS = 10_000
+
+// A disk that hangs as a network share does that has gone; without a compiler there is none.
+describe.runIf(hasCompiler)('a worker whose disk hangs', { timeout: 120_000 }, () => {
+  let folder = ''
+  let library = ''
+  let hangFile = ''
+  let env: Record<string, string> = {}
+
+  beforeAll(() => {
+    folder = mkdtempSync(path.join(os.tmpdir(), 'hanging-'))
+    library = path.join(folder, 'hanging.so')
+    const { status, stderr } = spawnSync('cc', ['-shared', '-fPIC', '-o', library, SOURCE, '-ldl'], {
+      encoding: 'utf8',
+    })
+    expect(status, stderr).toBe(0)
+    hangFile = path.join(folder, 'hangs')
+    const stateDir = path.join(folder, 'state')
+    env = { LD_PRELOAD: library, HANG_FILE: hangFile, STATE_DIR: stateDir, DRAIN_MS: '3000' }
+  })
+  afterEach(async () => {
+    rmSync(hangFile, { force: true })
+    await endPrograms()
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  const hang = () => writeFileSync(hangFile, '')
+  const unhang = () => rmSync(hangFile)
+
+  it('while it starts ends in bounded time, and says why', async () => {
+    hang()
+    const backend = await startBackend()
+    const from = performance.now()
+    const program = await startProgram(['start'], {
+      FLEXUS_API_BASEURL: backend.url,
+      FLEXUS_API_KEY: backend.apiKey,
+      ...env,
+    })
+    // A thread of it still waits for the disk, so that nothing else ends it.
+    expect(await program.exited).toEqual({ code: null, signal: 'SIGKILL' })
+    expect(performance.now() - from).toBeLessThan(DISK_WITHIN_MS + 20_000)
+    expect(program.stderr()).toMatch(
+      /^STATE_DIR: .* can not be used \(its disk gave no answer within 10 s\); give a folder/,
+    )
+    expect(logLines(program).at(-1)?.['msg']).toBe('worker can not start')
+  })
+
+  it('answers calls from memory meanwhile; what is written late brings back nothing that was removed', async () => {
+    const backend = await startBackend()
+    const worker = await startWorkerProcess(backend, env)
+    const said = (message: string) => logLines(worker).some(({ msg }) => msg === message)
+    hang()
+    const calls = Array.from({ length: 5 }, () => backend.pushCode(countedCode(0)))
+    for (const { fcall_id } of calls) await backend.waitForAnswer(fcall_id, 3 * DISK_WITHIN_MS)
+    for (const call of calls) expectEnding(findingsOf(backend, call), ['ran'])
+    expect(said('the journal can not be written: calls are kept in memory only, and kill -9 would lose them')).toBe(
+      true,
+    )
+    unhang()
+    await backend.waitFor(() => said('the journal can be written again'), 30_000)
+    worker.child.kill('SIGTERM')
+    expect(await worker.exited).toEqual({ code: 0, signal: null })
+    expect(readdirSync(path.join(folder, 'state', 'calls'))).toEqual([])
+  })
+
+  it('ends within its budget when it is told to, with its last words', async () => {
+    const backend = await startBackend()
+    const worker = await startWorkerProcess(backend, env)
+    hang()
+    const call = backend.pushCode(countedCode(0))
+    await backend.waitForAnswer(call.fcall_id, 3 * DISK_WITHIN_MS)
+    const from = performance.now()
+    worker.child.kill('SIGTERM')
+    expect(await worker.exited).toEqual({ code: null, signal: 'SIGKILL' })
+    expect(performance.now() - from).toBeLessThan(20_000)
+    expect(logLines(worker).at(-1)).toMatchObject({ msg: 'worker has stopped', answered: false })
+  })
+})
