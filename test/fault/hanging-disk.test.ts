@@ -9,7 +9,8 @@ import { endPrograms, logLines, startProgram, startWorkerProcess } from '../e2e/
 import { countedCode, expectEnding, findingsOf } from './support/cell.js'
 
 const SOURCE = fileURLToPath(new URL('support/hanging.c', import.meta.url))
-const hasCompiler = spawnSync('cc', ['--version']).status === 0
+const COMPILER = process.env['CC'] ?? 'cc'
+const hasCompiler = spawnSync(COMPILER, ['--version']).status === 0
 /** What an operation on the disk may take. */
 const DISK_WITHIN_MS = 10_000
 
@@ -23,7 +24,7 @@ describe.runIf(hasCompiler)('a worker whose disk hangs', { timeout: 120_000 }, (
   beforeAll(() => {
     folder = mkdtempSync(path.join(os.tmpdir(), 'hanging-'))
     library = path.join(folder, 'hanging.so')
-    const { status, stderr } = spawnSync('cc', ['-shared', '-fPIC', '-o', library, SOURCE, '-ldl'], {
+    const { status, stderr } = spawnSync(COMPILER, ['-shared', '-fPIC', '-o', library, SOURCE, '-ldl'], {
       encoding: 'utf8',
     })
     expect(status, stderr).toBe(0)
