@@ -85,8 +85,10 @@ describe.concurrent('an answer on a slow wire', () => {
     const image = { m_type: 'image/png', m_content: 'x'.repeat(MIB) }
     const { delivery } = await post(answerOf([{ m_type: 'text', m_content: 'what was printed' }, image]))
     expect(delivery.delivered).toBe(true)
-    const contents = new Set(backend.answers.get(call.fcall_id)?.map(({ content }) => content))
-    expect([...contents]).toEqual(['what was printed\n[left out, as the answer would be too large: image/png (1 MB)]'])
+    // What a buffer on the way still held of the long one may arrive too.
+    expect(backend.answers.get(call.fcall_id)?.map(({ content }) => content)).toContain(
+      'what was printed\n[left out, as the answer would be too large: image/png (1 MB)]',
+    )
     expect(lines.filter(({ msg }) => msg === 'answer is too large, shortening it')).toEqual([
       expect.objectContaining({ reason: 'did not get through in time 3 times, and is large' }),
     ])
