@@ -26,7 +26,9 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
     const { slots, memoryBytes } = setup.config.sandbox
     out(`slots: ${slots} calls at once, ${memoryBytes / 1024 ** 2} MiB each`)
     out(
-      'memory: held by a watch that looks every 20 ms while code runs, not by a cgroup: a call can exceed its limit between two looks',
+      facts.layers.some(layer => layer.name === 'cgroup' && layer.inForce)
+        ? 'memory: held by a cgroup for each sandbox, and by a watch that looks every 20 ms while code runs'
+        : 'memory: held by a watch that looks every 20 ms while code runs, not by a cgroup: a call can exceed its limit between two looks',
     )
     await tools.pool.close()
     return 0

@@ -16,6 +16,7 @@ export type LayerSwitch =
   | 'seccomp'
   | 'uid'
   | 'rlimits'
+  | 'cgroup_limits'
   | 'watch'
 
 /** What goes with a switch, by the names that people read. */
@@ -37,6 +38,8 @@ function switched(layer: LayerSwitch): string[] {
     case 'rlimits':
     case 'watch':
       return [layer]
+    case 'cgroup_limits':
+      return ['cgroup']
   }
 }
 
@@ -79,7 +82,16 @@ function layersInForce(tier: TierName, up: Up, refusal?: Refusal): Layer[] {
     tier === 'landlock' && up.uid_base === null
       ? { name: 'rlimits', inForce: true, why: 'processes and threads by the watch alone: the uid is shared' }
       : { name: 'rlimits', inForce: true },
-    { name: 'watch', inForce: true, why: 'memory is looked at every 20 ms while code runs; there is no cgroup' },
+    up.cgroup === null
+      ? { name: 'cgroup', inForce: true }
+      : {
+          name: 'cgroup',
+          inForce: false,
+          why: `${up.cgroup.step}${up.cgroup.errno > 0 ? ` refused with ${errnoText(up.cgroup.errno)}` : ''}`,
+        },
+    up.cgroup === null
+      ? { name: 'watch', inForce: true }
+      : { name: 'watch', inForce: true, why: 'memory is looked at every 20 ms while code runs; there is no cgroup' },
     up.uid_base === null
       ? {
           name: 'uid',
@@ -170,6 +182,12 @@ export function layerRemedy(layer: Layer): string | null {
       return 'a uid of its own for each sandbox (see uid), or the namespaces tier, where processes are counted for each sandbox'
     case 'oom score':
       return 'a /proc that can be written, as container engines give it by default'
+    case 'cgroup':
+      return (
+        'a cgroup v2 hierarchy with a memory controller in which the worker may make groups, and nobody else in its own: Docker 28 or ' +
+        'later: docker run --cgroupns private --security-opt writable-cgroups=true, as root there; systemd: Delegate=yes; in ' +
+        'Kubernetes nothing yet that a pod could ask for'
+      )
     case 'watch':
       return 'a limit of the container as the last line: docker run --memory; in Kubernetes resources.limits.memory'
     default:

@@ -86,9 +86,13 @@ export class Machinery {
     return this.#options.preload.length > 0 ? ['lean', 'data'] : ['lean']
   }
 
-  /** Whether sandboxes work in folders of the host, which somebody has to remove. */
+  /** Whether sandboxes work in folders of the host, or in cgroups, which somebody has to remove. */
   get #hasFolders(): boolean {
-    return this.#options.tier === 'landlock' || (this.#options.layersOff?.includes('mount') ?? false)
+    return (
+      this.up.cgroup === null ||
+      this.#options.tier === 'landlock' ||
+      (this.#options.layersOff?.includes('mount') ?? false)
+    )
   }
 
   get isDown(): boolean {

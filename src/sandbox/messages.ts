@@ -19,6 +19,8 @@ export const TemplateEvent = z.discriminatedUnion('event', [
     cgroup_errno: z.number(),
     /** 0 where a sandbox can be made the first to go when memory is short. */
     oom_errno: z.number(),
+    /** What the kernel refused of a cgroup that was tried out, and with which errno; null where all went well, or none was. */
+    cgroup_refused: z.tuple([z.string(), z.number()]).nullable(),
   }),
   z.object({ event: z.literal('failed'), step: z.string(), errno: z.number(), message: z.string() }),
   z.object({ event: z.literal('zygote_exit'), zygote: z.number(), code: z.number() }),
@@ -61,6 +63,8 @@ export const RunEnd = z.object({
   event: z.literal('end'),
   cause: z.enum(['wall', 'cpu', 'memory', 'processes', 'workspace_bytes', 'workspace_files', 'cancelled']).nullable(),
   figure: z.number().nullable(),
+  /** The most memory in use, where the kernel has ended all in the sandbox's cgroup for reaching its limit. */
+  oom_bytes: z.number().nullish(),
   /** A limit whose error the code met and did not end by. */
   hint: z.enum(['file_size', 'open_files', 'processes', 'workspace_bytes', 'workspace_files']).nullable(),
   run_ms: z.number(),

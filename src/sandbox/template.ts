@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { TierName } from '../outcome.js'
+import { type CgroupHome, type CgroupRefusal, openCgroupHome } from './cgroup.js'
 import { Channel } from './channel.js'
 import type { Interpreter } from './interpreter.js'
 import type { LayerSwitch } from './layers.js'
@@ -39,7 +40,10 @@ export interface TemplateOptions {
 }
 
 /** What the template said of the place in which it could set itself up. */
-export type Up = Extract<TemplateEvent, { event: 'up' }>
+export type Up = Omit<Extract<TemplateEvent, { event: 'up' }>, 'cgroup_refused'> & {
+  /** Null where each sandbox has a cgroup of its own. */
+  readonly cgroup: CgroupRefusal | null
+}
 
 /** The tier can't be had here. `step` and `errno` say what the kernel refused; errno 0 where it was not the kernel. */
 export class TierUnavailable extends Error {
@@ -113,6 +117,7 @@ interface Parts {
   readonly channel: Channel
   readonly listener: Listener
   readonly dir: RuntimeDir
+  readonly cgroup: CgroupHome | CgroupRefusal
   readonly exited: Promise<void>
   readonly errorOutput: { text: string }
 }
@@ -120,6 +125,10 @@ interface Parts {
 async function spawnTemplate(options: TemplateOptions): Promise<Parts> {
   const dir = await makeRuntimeDir()
   const listener = await Listener.open(dir.socketPath)
+  // Before anything is started that would have to be moved.
+  const cgroup = options.layersOff?.includes('cgroup_limits')
+    ? { step: 'not asked for', errno: 0 }
+    : await openCgroupHome()
   const child = spawn(options.interpreter.path, ['-s', '-B', '-X', 'utf8', '-c', START, BOOT], {
     cwd: '/',
     env: {}, // what the worker's environment holds must not be in any process of a sandbox
@@ -139,7 +148,7 @@ async function spawnTemplate(options: TemplateOptions): Promise<Parts> {
   })
   const channel = new Channel(child.stdio[3] as Duplex)
   void exited.then(() => channel.destroy()) // whatever else still holds its other end
-  return { child, channel, listener, dir, exited, errorOutput }
+  return { child, channel, listener, dir, cgroup, exited, errorOutput }
 }
 
 function awaitUp(options: TemplateOptions, parts: Parts): Promise<Up> {
@@ -151,7 +160,7 @@ function awaitUp(options: TemplateOptions, parts: Parts): Promise<Up> {
       frame => {
         clearTimeout(timer)
         const event = TemplateEvent.safeParse(parseJson(frame.payload))
-        if (event.success && event.data.event === 'up') resolve(event.data)
+        if (event.success && event.data.event === 'up') resolve(withCgroup(event.data, parts.cgroup))
         else if (event.success && event.data.event === 'failed') {
           fail(event.data.step, event.data.errno, event.data.message)
         } else fail('start', 0, 'the template said something else than that it is up')
@@ -162,13 +171,14 @@ function awaitUp(options: TemplateOptions, parts: Parts): Promise<Up> {
         setTimeout(() => fail('start', 0, `the template ended: ${parts.errorOutput.text.trim()}`), 50)
       },
     )
-    const { dir } = parts
+    const { dir, cgroup } = parts
     parts.channel.sendJson({
       tier: options.tier,
       socket_dir: dir.socketDir,
       root_dir: dir.rootDir,
       boxes_dir: dir.boxesDir,
       zygote_dir: dir.zygoteDir,
+      cgroup_dir: 'folder' in cgroup ? cgroup.folder : null,
       trees: options.interpreter.trees,
       uid_base: process.getuid?.() === 0 ? FIRST_UID + randomInt(UID_BLOCKS) * UIDS_PER_WORKER : null,
       nice: GUEST_NICE,
@@ -178,11 +188,18 @@ function awaitUp(options: TemplateOptions, parts: Parts): Promise<Up> {
   })
 }
 
+function withCgroup(up: Extract<TemplateEvent, { event: 'up' }>, home: CgroupHome | CgroupRefusal): Up {
+  const { cgroup_refused, ...rest } = up
+  if (!('folder' in home)) return { ...rest, cgroup: home }
+  return { ...rest, cgroup: cgroup_refused === null ? null : { step: cgroup_refused[0], errno: cgroup_refused[1] } }
+}
+
 async function stop(parts: Parts): Promise<void> {
   parts.channel.destroy()
   const timer = setTimeout(() => parts.child.kill('SIGKILL'), STOP_GRACE_MS)
   await parts.exited
   clearTimeout(timer)
+  if ('close' in parts.cgroup) await parts.cgroup.close()
   await parts.listener.close()
   // What can't be removed was made so by code; the next start tries again, and no call's end depends on it.
   await parts.dir.remove().catch(() => {})

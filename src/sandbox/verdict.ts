@@ -63,6 +63,9 @@ export function verdict(
         peak: end.figure,
       })
     case null:
+      if (end.oom_bytes != null && signal === 'SIGKILL') {
+        return ended('out_of_memory', { name: 'memory', value: config.memoryBytes, unit: 'bytes', peak: end.oom_bytes })
+      }
       return {
         status: signal !== null ? 'crashed' : exit.code === 0 ? 'completed' : 'failed',
         exitCode: exit.code,

@@ -91,7 +91,7 @@ describe('the command line', () => {
     expect(stdout).toMatch(/interpreter: \S+, Python 3\.\d+/)
     if (PYTHON.startsWith('/')) expect(stdout).toContain(PYTHON)
     expect(stdout).toMatch(/slots: \d+ calls at once/)
-    expect(stdout).toMatch(/memory: held by a watch .* not by a cgroup/)
+    expect(stdout).toMatch(/memory: held by a (watch .* not by a cgroup|cgroup for each sandbox)/)
     expect(stderr).toBe('')
     expect(await leftFolders(program)).toEqual([])
   })

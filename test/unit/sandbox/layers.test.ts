@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { layersOf } from '../../../src/sandbox/layers.js'
+import { layerRemedy, layersOf } from '../../../src/sandbox/layers.js'
 import type { Up } from '../../../src/sandbox/template.js'
 
 const BEST: Up = {
@@ -13,6 +13,7 @@ const BEST: Up = {
   uid_errno: 0,
   cgroup_errno: 0,
   oom_errno: 0,
+  cgroup: null,
 }
 
 const layer = (up: Partial<Up>, name: string, tier: 'namespaces' | 'landlock' = 'namespaces') =>
@@ -22,8 +23,7 @@ describe('layersOf', () => {
   it('has every layer in force where the machine gives all', () => {
     const layers = layersOf('namespaces', BEST)
     expect(layers.filter(one => !one.inForce)).toEqual([])
-    // Said although it is in force: nothing degrades silently.
-    expect(layers.filter(one => one.why !== undefined).map(one => one.name)).toEqual(['watch'])
+    expect(layers.filter(one => one.why !== undefined)).toEqual([])
     expect(layers.map(one => one.name)).toEqual(
       expect.arrayContaining(['user namespace', 'pid namespace', 'net namespace', 'seccomp', 'landlock', 'uid']),
     )
@@ -82,6 +82,17 @@ describe('layersOf', () => {
       inForce: false,
       why: expect.stringMatching(/errno 30 \(EROFS\)/),
     })
+  })
+
+  it.each([
+    [{ step: 'mkdir in its cgroup', errno: 30 }, 'mkdir in its cgroup refused with errno 30 (EROFS)'],
+    [{ step: 'no cgroup v2 hierarchy is mounted', errno: 0 }, 'no cgroup v2 hierarchy is mounted'],
+  ])('says why there is no cgroup, what to do, and that the watch then holds memory alone: %j', (cgroup, why) => {
+    const absent = layer({ cgroup }, 'cgroup')
+    expect(absent).toEqual({ name: 'cgroup', inForce: false, why })
+    expect(absent && layerRemedy(absent)).toMatch(/writable-cgroups=true.*Delegate=yes.*Kubernetes/)
+    // Said although it is in force: nothing degrades silently.
+    expect(layer({ cgroup }, 'watch')).toMatchObject({ inForce: true, why: expect.stringMatching(/no cgroup/) })
   })
 
   it('says in the landlock tier what keeps the other from being had', () => {

@@ -94,6 +94,21 @@ describe('a run that ended by itself', () => {
     })
   })
 
+  it('was out of memory where the kernel ended all in its cgroup, with the most that it used', () => {
+    const limit = { name: 'memory', value: LIMITS.config.memoryBytes, unit: 'bytes', peak: 98_765 }
+    expect(verdict(end(null, { oom_bytes: 98_765 }), KILLED, LIMITS)).toEqual({
+      status: 'out_of_memory',
+      exitCode: null,
+      signal: null,
+      limit,
+    })
+  })
+
+  it('is what its own end was where the kernel ended only what it left behind', () => {
+    const left = verdict(end(null, { oom_bytes: 98_765 }), exit({ code: 0 }), LIMITS)
+    expect(left).toMatchObject({ status: 'completed', limit: null })
+  })
+
   it('names the full workspace and keeps its status', () => {
     const full = verdict(end(null, { workspace_full: true }), exit({ code: 1 }), LIMITS)
     expect(full).toMatchObject({ status: 'failed', limit: { name: 'workspace_bytes', peak: 777 } })

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from . import errors, execute, frames, landlock, leaving, linux, lockdown, random_state, root, shims, surroundings
+from . import cgroup, errors, execute, frames, landlock, leaving, linux, lockdown, random_state, root, shims, surroundings
 
 ORDERS = 3  # the pipe from the warden, until the code has come
 WORDS = 4  # the pipe to the warden
@@ -71,6 +71,8 @@ def main(world, order, parts):
         places = places_of(world, order["sandbox"])
         outer_pid = int(os.readlink("self", dir_fd=world.outer_proc))
         words = parts["words"]
+        if "group" in parts:
+            cgroup.enter(parts["group"], world.boot.get("cgroup_namespace", False))
         _enter(world, order, parts)
         words = WORDS
         _lower_priority(world)

@@ -183,6 +183,8 @@ class Run:
         w = self._warden
         ended = time.monotonic()
         processes = w.watch.counts()[0] if self._cause == "processes" else w.watch.peak_processes
+        # Asked before we kill: of what was ended by the kernel until now.
+        oom_bytes = None if w.group is None else w.group.out_of_memory(self._limits["memory_bytes"])
         self._kill_all()
         for stream, kind in self._pipes.values():
             while not stream.closed:
@@ -205,6 +207,7 @@ class Run:
                 "event": "end",
                 "cause": self._cause,
                 "figure": self._figure,
+                "oom_bytes": oom_bytes,
                 "hint": self._hint,
                 "run_ms": round((ended - started) * 1000),
                 # Orphans and what was killed, waited for here; the guest and its children are in the zygote's count.

@@ -19,7 +19,7 @@ from . import holes
 
 _fillers = holes.fill()  # before all that wardens use
 
-from . import density, errors, frames, landlock, linux, lockdown, rehearsal, setup, warden, workspace, world  # noqa: E402
+from . import cgroup, density, errors, frames, landlock, linux, lockdown, rehearsal, setup, warden, workspace, world  # noqa: E402
 
 SETTLE_MS = 5  # of silence after the first orders
 
@@ -52,6 +52,10 @@ def main(here, modules, program):
     missing = landlock.missing_features(boot["landlock_abi"])
     found = {name: boot[name] for name in ("landlock_abi", "landlock_errno", "uid_base")}
     oom_errno = setup.refusal(lambda: os.close(os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=ours.outer_proc)))
+    facts["cgroup_refused"] = cgroup.probe(ours.cgroup, boot.get("cgroup_namespace", False))
+    if facts["cgroup_refused"] is not None:
+        os.close(ours.cgroup)
+        ours.cgroup = -1
     channel.send_json({"event": "up", "landlock_missing": missing, "oom_errno": oom_errno, **found, **facts})
     del found, facts, missing
     try:
@@ -70,6 +74,7 @@ class Template:
         self._zygotes = {}  # id -> our end of the socket on which it gets the links of its guests
         self._pids = {}  # pid -> zygote id
         self._wardens = {}  # pid -> sandbox
+        self._groups = cgroup.Groups(world.cgroup)
         self._wakeup = socket.socketpair()
         self._decoder = frames.Decoder()
         self._commands = []  # that have come and are still to be carried out
@@ -172,7 +177,9 @@ class Template:
                 if sandbox == command["sandbox"]:
                     os.kill(pid, signal.SIGKILL)  # ours, and not waited for: the pid is nobody else's
         elif command["op"] == "clean":
-            self._clean(command["sandbox"])
+            self._groups.remove(command["sandbox"])
+            if not self._world.own_tree:
+                self._clean(command["sandbox"])
 
     def _start_zygote(self, command):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -211,7 +218,9 @@ class Template:
             theirs.close()
         sock = self._world.connect()
         sock.sendall(frames.pack_json({"role": "warden", "token": command["token"]}))
+        group = None
         try:
+            group = command["group"] = self._groups.make(command)
             pid = warden.fork(self._world, command)
         except OSError as error:
             self._channel.send_json({"event": "no_warden", "sandbox": sandbox, "message": str(error)})
@@ -220,6 +229,8 @@ class Template:
                 self._become_child()
                 warden.main(self._world, command, ours, sock)
             self._wardens[pid] = sandbox
+        if group is not None:
+            group.close()
         ours.close()
         sock.close()
 

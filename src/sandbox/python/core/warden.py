@@ -153,6 +153,7 @@ class Warden:
     def __init__(self, world, command, sock, link, top):
         """top: descriptor of the sandbox's folder on the host, or None."""
         self.prepare(world, command["limits"], sock)
+        self.group = command["group"]
         self.top = top
         linux.set_name("warden")
         proc, box = None, None
@@ -190,6 +191,7 @@ class Warden:
         self._tcp_bytes = None
         self._box = None
         self.top = None
+        self.group = None
 
     def _raise_loopback(self):
         """Brings up lo, so that code can test its server against its client."""
@@ -213,6 +215,8 @@ class Warden:
         for layer in self.world.parts[len(parts) :]:
             path = "self/ns/mnt" if layer == "mount" else "self/ns/" + layer
             parts.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.world.outer_proc))
+        if self.group is not None:
+            parts.append(self.group.door)  # after those that each sandbox has
         socket.send_fds(link, [b"p"], parts)
         link.close()
         for fd in parts:
@@ -241,6 +245,8 @@ class Warden:
             parents = [own, pid] if self.world.own_pids else [pid]
             proc = processes.OuterProc(self.world.outer_proc, parents)
         self.watch = watch.Watch(proc, pid, self.limits["memory_bytes"], self._box, self._pid, self._tcp_bytes)
+        if self.group is not None:
+            self.group.park(self.limits["memory_bytes"])
         self.send_frame(frames.PARKED)
 
     # ------------------------------------------------------------ the worker's side

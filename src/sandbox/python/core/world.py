@@ -3,7 +3,7 @@
 import os
 import socket
 
-from . import linux, lockdown
+from . import cgroup, linux, lockdown
 
 
 class World:
@@ -30,6 +30,7 @@ class World:
         self.outer_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.filters = lockdown.Filters.committed(here)
         self.own_pid_ns = -1
+        self.cgroup = cgroup.open_home(boot)  # the folder of the groups, or -1
         self.ids = os.geteuid(), os.getegid()  # asked before any user namespace: in a fresh one nobody has an id
 
     def has(self, layer):
