@@ -110,9 +110,12 @@ async function knownAlready(
       log.info('call delivered again after it was answered')
       return (await postOrPutOff(answering, claim.answer, context, log)).safe
     case 'stored': {
-      log.info('call delivered again after its answer was refused')
-      const answer = await context.journal.stored(answering.key)
-      return answer === null || (await postOrPutOff(answering, answer, context, log)).safe
+      log.info('call delivered again after it was answered long ago, or in another life of the worker')
+      const stored = await context.journal.stored(answering.key)
+      if (stored !== null) return (await postOrPutOff(answering, stored, context, log)).safe
+      const lost = answer(context.outcomes.broken('it was answered before, and its result was lost', true))
+      const concluded = await deliverReply(answering, lost, unasked(context), context, log)
+      return concluded === null || concluded.safe
     }
   }
 }

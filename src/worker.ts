@@ -128,6 +128,7 @@ export class Worker {
       slots: this.#options.config.sandbox.slots,
       running,
       waiting,
+      journal: this.#options.journal.health(),
       outbox: { answers, oldestMs: oldestSince === null ? 0 : Math.max(0, Date.now() - oldestSince) },
     }
   }

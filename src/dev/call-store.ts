@@ -3,13 +3,14 @@ import type { ToolCall } from '../backend/protocol.js'
 import type { BackendEvent } from './records.js'
 
 /**
- * When a call that was delivered but has no answer is delivered again:
- * - `unanswered`: whenever a new subscription comes, even if the old one lives (at least once, at its harshest);
+ * When a call that was delivered is delivered again:
+ * - `always`: whenever a new subscription comes, even if it has its answer, as by a backend that has lost what it knew of that;
+ * - `unanswered`: if it has no answer,: whenever a new subscription comes, even if the old one lives (at least once, at its harshest);
  * - `orphaned`: when a new subscription comes and the one that it was delivered to is gone;
  * - `never`: not at all (at most once).
  * What the real backend does is unknown (docs/protocol.md), so a worker has to live with the first.
  */
-export type Redelivery = 'unanswered' | 'orphaned' | 'never'
+export type Redelivery = 'always' | 'unanswered' | 'orphaned' | 'never'
 
 /** Which calls a subscription takes; null takes every group or user. */
 interface SubscriptionFilter {
@@ -115,7 +116,8 @@ export function createCallStore(options: {
     if (options.redeliver === 'never') return
     const again: Entry[] = []
     for (const entry of entries.values()) {
-      if (entry.settled || entry.deliveries === 0 || queue.includes(entry)) continue
+      if (entry.deliveries === 0 || queue.includes(entry)) continue
+      if (entry.settled && options.redeliver !== 'always') continue
       if (options.redeliver === 'orphaned' && entry.holder?.ended === false) continue
       again.push(entry)
     }

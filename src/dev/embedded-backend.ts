@@ -31,7 +31,7 @@ export interface EmbeddedBackendOptions {
   readonly endpoints?: readonly string[]
   /** What is let in; default a random API key, see `apiKey`. */
   readonly accepted?: AcceptedCredentials
-  /** Default `unanswered`, the harshest. */
+  /** Default `unanswered`. */
   readonly redeliver?: Redelivery
   /** Longer HTTP bodies are answered 413; default 10 MiB, what docs/protocol.md assumes. */
   readonly maxBodyBytes?: number

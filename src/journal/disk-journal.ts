@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { withTimeLimit } from '../time-limit.js'
+import type { AnsweredFiles } from './answered-files.js'
 import type { DiskPatience } from './disk-health.js'
 import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
 import { MemoryJournal } from './memory-journal.js'
@@ -9,11 +10,12 @@ import { RecordSync } from './record-sync.js'
 
 /** A person is asked for so long; the backend's own limit is not known (docs/protocol.md, "Asking a person"). */
 const ASKED_KEPT_MS = 30 * 24 * 3_600_000
-/** Of calls that wait for a person, and of refused answers whose names are remembered; the oldest are forgotten. */
+/** Of calls that wait for a person; the oldest are forgotten. */
 const ASKED_MOST = 10_000
-const REJECTED_NAMES_MOST = 10_000
 /** For reading all that is there at the start. */
 const OPEN_WITHIN_MS = 30_000
+/** Answers of calls that are over are not left on disk for longer than they are of use, also where no other call comes. */
+const PRUNE_EVERY_MS = 60_000
 
 export interface DiskJournalOptions {
   readonly stateDir: string
@@ -28,15 +30,17 @@ export interface DiskJournalOptions {
 }
 
 /**
- * A journal that outlives the process: each call that is not yet answered is a file below `stateDir`. What the memory journal knows of calls that
- * were answered is kept beside it, as there. Where the disk refuses, calls are kept in memory and written as soon as it can be.
+ * A journal that outlives the process: each call that is not yet answered is a file below `stateDir`, and each that was, for a while. What the
+ * memory journal knows is kept beside it, as there. Where the disk refuses, calls are kept in memory and written as soon as it can be.
  */
 export class DiskJournal implements Journal {
   readonly #memory = new MemoryJournal()
   readonly #sync: RecordSync
   readonly #leftovers = new Set<string>()
-  /** Names of the files of calls whose answer the backend has refused for good. */
+  /** Names of the files in rejected/. */
   readonly #rejected: Set<string>
+  readonly #answered: AnsweredFiles
+  readonly #pruning: NodeJS.Timeout
   readonly #log: Logger
   readonly #now: () => number
 
@@ -47,7 +51,10 @@ export class DiskJournal implements Journal {
     this.#rejected = new Set(rejected)
     this.#log = options.log
     this.#now = options.wallClock ?? Date.now
+    this.#answered = store.answered
     this.#sync = new RecordSync({ ...options, store })
+    this.#pruning = setInterval(() => this.#prune(), PRUNE_EVERY_MS).unref()
+    this.#prune()
     for (const record of records) this.#adopt(record)
     this.#forgetOldAsked()
   }
@@ -61,10 +68,9 @@ export class DiskJournal implements Journal {
   }
 
   keyOf(call: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string {
-    const decided = `${call.fcall_id}:decided`
     // Memory forgets, the disk does not.
-    const hasAsked = this.#sync.get(call.fcall_id)?.state === 'asked' || this.#sync.get(decided) !== null
-    return call.confirmed_by_human !== null && hasAsked ? decided : this.#memory.keyOf(call)
+    const hasAsked = this.#sync.get(call.fcall_id)?.state === 'asked' || this.#isOnDisk(decidedKey(call))
+    return call.confirmed_by_human !== null && hasAsked ? decidedKey(call) : this.#memory.keyOf(call)
   }
 
   claim(key: string, call: ClaimedCall): Claim {
@@ -72,9 +78,11 @@ export class DiskJournal implements Journal {
     if (claim.kind === 'settled') this.#leftovers.delete(key)
     // Forgotten in memory, but there: whoever works on the leftovers posts it.
     if (claim.kind === 'fresh' && this.#sync.get(key) !== null) return { kind: 'known' }
-    if (claim.kind === 'fresh' && this.#rejected.has(fileNameOf(key))) return { kind: 'stored' }
+    if (claim.kind === 'fresh' && this.#hasAnswerFile(key)) return { kind: 'stored' }
+    // A person was asked, has decided, and the call was answered by that.
+    if (claim.kind === 'fresh' && key === call.fcall_id && this.#isOnDisk(decidedKey(call))) return { kind: 'known' }
     if (claim.kind === 'fresh') {
-      if (key !== call.fcall_id) this.#drop(call.fcall_id) // the person has answered: nothing to be kept for that any more
+      if (key !== call.fcall_id) this.#drop(call.fcall_id, { isAnswered: false }) // the person has answered: nothing to be kept for that any more
       const at = this.#now()
       const { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human } = call
       const identity = { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human }
@@ -87,18 +95,20 @@ export class DiskJournal implements Journal {
 
   async started(key: string): Promise<boolean> {
     this.#enter(key, 'started', null)
-    // What is on disk would be answered "not run" by the next life: that has to be put right first, whatever the disk's health.
-    if (this.#sync.savedState(key) === 'claimed') return await this.#sync.flush(key)
+    // What may be on disk would be answered "not run" by the next life: that has to be put right first, whatever the disk's health.
+    if (this.#sync.maySayClaimed(key)) return await this.#sync.flush(key)
     await this.#sync.persist(key)
     return true
   }
 
   hasDecided(call: Pick<ClaimedCall, 'fcall_id'>): boolean {
-    return this.#memory.hasDecided(call) || this.#sync.get(`${call.fcall_id}:decided`) !== null
+    return this.#memory.hasDecided(call) || this.#isOnDisk(decidedKey(call))
   }
 
   async stored(key: string): Promise<StoredAnswer | null> {
-    const answer = await this.#sync.operate(store => store.readRejected(key)).catch(() => null)
+    const read = (store: RecordStore) => store.answered.read(fileNameOf(key)).catch(() => null)
+    const answered = await this.#sync.operate(read).catch(() => null)
+    const answer = answered ?? (await this.#sync.operate(store => store.readRejected(key)).catch(() => null))
     if (answer !== null) await this.#memory.settled(key, answer)
     return answer
   }
@@ -117,7 +127,7 @@ export class DiskJournal implements Journal {
 
   left(key: string): void {
     this.#memory.left(key)
-    this.#drop(key)
+    this.#drop(key, { isAnswered: false })
   }
 
   async settled(key: string, answer: StoredAnswer): Promise<void> {
@@ -128,12 +138,12 @@ export class DiskJournal implements Journal {
 
   delivered(key: string): void {
     this.#memory.delivered(key)
-    this.#drop(key)
+    this.#drop(key, { isAnswered: true })
   }
 
   undelivered(key: string): boolean {
-    this.#memory.undelivered(key)
-    if (this.#sync.get(key) === null) return false
+    const hadItBefore = this.#memory.undelivered(key)
+    if (this.#sync.get(key) === null) return hadItBefore || this.#hasAnswerFile(key)
     this.#leftovers.add(key)
     return this.#sync.isSaved(key)
   }
@@ -143,29 +153,25 @@ export class DiskJournal implements Journal {
   }
 
   async rejected(key: string, reason: string): Promise<boolean> {
-    await this.#memory.rejected(key)
+    const hadItBefore = await this.#memory.rejected(key)
     const record = this.#sync.get(key)
-    if (record === null) return false
+    if (record === null) return hadItBefore || this.#hasAnswerFile(key)
     const reject = async (store: RecordStore) => {
       const whole = record.answer === null ? ((await store.read(key).catch(() => null)) ?? record) : record
-      await store.reject(whole, reason)
+      return await store.reject(whole, reason)
     }
-    const kept = await this.#sync.operate(reject).then(
-      () => true,
-      (error: unknown) => {
-        this.#log.error({ err: error }, 'a rejected answer can not be kept')
-        return false
-      },
-    )
-    if (kept) {
-      this.#rejected.add(fileNameOf(key))
-      for (const oldest of this.#rejected) {
-        if (this.#rejected.size <= REJECTED_NAMES_MOST) break
-        this.#rejected.delete(oldest)
-      }
-      this.#drop(key)
-    } else this.#leftovers.add(key)
-    return kept
+    const gone = await this.#sync.operate(reject).catch((error: unknown) => {
+      this.#log.error({ err: error }, 'a rejected answer can not be kept')
+      return null
+    })
+    if (gone === null) {
+      this.#leftovers.add(key)
+      return false
+    }
+    this.#rejected.add(fileNameOf(key))
+    for (const name of gone) this.#rejected.delete(name)
+    this.#drop(key, { isAnswered: true })
+    return true
   }
 
   leftovers(): readonly Leftover[] {
@@ -201,7 +207,12 @@ export class DiskJournal implements Journal {
     return { answers: since.length, oldestSince: since.length === 0 ? null : since.reduce((a, b) => Math.min(a, b)) }
   }
 
+  health(): { readonly writable: boolean; readonly unsaved: number } {
+    return { writable: this.#sync.isWritable, unsaved: this.#sync.unsaved }
+  }
+
   async close(withinMs?: number): Promise<boolean> {
+    clearInterval(this.#pruning)
     return await this.#sync.close(withinMs)
   }
 
@@ -223,7 +234,21 @@ export class DiskJournal implements Journal {
     const before = this.#now() - ASKED_KEPT_MS
     const asked = [...this.#sync.records()].filter(({ state }) => state === 'asked').sort((a, b) => a.since - b.since)
     const tooMany = asked.length - ASKED_MOST
-    for (const [n, { key, since }] of asked.entries()) if (since < before || n < tooMany) this.#drop(key)
+    for (const [n, { key, since }] of asked.entries())
+      if (since < before || n < tooMany) this.#drop(key, { isAnswered: false })
+  }
+
+  #prune(): void {
+    void this.#sync.operate(store => store.answered.prune(this.#now())).catch(() => {}) // next time
+  }
+
+  /** Whether the call has been answered, and the disk knows it. */
+  #hasAnswerFile(key: string): boolean {
+    return this.#answered.has(fileNameOf(key)) || this.#rejected.has(fileNameOf(key))
+  }
+
+  #isOnDisk(key: string): boolean {
+    return this.#sync.get(key) !== null || this.#hasAnswerFile(key)
   }
 
   /** The next state of a call whose record is there. */
@@ -232,8 +257,13 @@ export class DiskJournal implements Journal {
     if (record !== null) this.#sync.set({ ...record, state, since: this.#now(), answer })
   }
 
-  #drop(key: string): void {
+  #drop(key: string, what: { readonly isAnswered: boolean }): void {
     this.#leftovers.delete(key)
-    this.#sync.drop(key)
+    this.#sync.drop(key, what)
   }
+}
+
+/** See Journal.keyOf. */
+function decidedKey({ fcall_id }: Pick<ClaimedCall, 'fcall_id'>): string {
+  return `${fcall_id}:decided`
 }

@@ -22,7 +22,7 @@ export type Claim =
   | { readonly kind: 'known' }
   /** Answered before, but the backend asks again: post it once more, then say how that ended. */
   | { readonly kind: 'settled'; readonly answer: StoredAnswer }
-  /** As settled, but the answer has to be fetched: see `stored`. */
+  /** As settled, in a life before or long ago: the answer has to be fetched, see `stored`. */
   | { readonly kind: 'stored' }
 
 /** A call whose answer is still to be given and on which nobody works. */
@@ -67,9 +67,12 @@ export interface Journal {
   isKept(key: string): boolean
   /** The backend has the answer. */
   delivered(key: string): void
-  /** Nobody has taken the answer so far; a later delivery of the call posts it anew. Whether it outlives this process. */
+  /**
+   * Nobody has taken the answer so far; a later delivery of the call posts it anew. Whether it is safe: it outlives this process, or the backend
+   * has had it before.
+   */
   undelivered(key: string): boolean
-  /** The backend refuses the answer for good; a later delivery posts it anew all the same. Whether it is kept for a person to see. */
+  /** The backend refuses the answer for good; a later delivery posts it anew all the same. Whether it is kept for a person to see, or the backend has had it before. */
   rejected(key: string, reason: string): Promise<boolean>
   /** The answer of a call that was claimed as `stored`, which is then as settled; null where it can't be read. Never rejects. */
   stored(key: string): Promise<StoredAnswer | null>
@@ -82,6 +85,8 @@ export interface Journal {
   takeOver(key: string): Promise<{ readonly answer: StoredAnswer | null } | null>
   /** Answers that the backend has not taken so far, and since when the oldest is known (milliseconds since the epoch). */
   outbox(): { readonly answers: number; readonly oldestSince: number | null }
+  /** Whether the disk takes what is written, and how many calls are in memory alone though they should be on disk. */
+  health(): { readonly writable: boolean; readonly unsaved: number }
   /** Writes down what is not yet, within the time. Resolves with whether the disk is as it should be; never rejects. */
   close(withinMs?: number): Promise<boolean>
 }

@@ -5,7 +5,8 @@ const RESTING_MOST_BYTES = 64 * 1024 * 1024
 
 type Entry =
   | { readonly state: 'claimed' | 'asked' | 'left' }
-  | { readonly state: 'posting' | 'settled'; readonly answer: StoredAnswer }
+  /** `isTaken`: the backend has had it before. */
+  | { readonly state: 'posting' | 'settled'; readonly answer: StoredAnswer; readonly isTaken: boolean }
 
 /**
  * A journal that lasts as long as the process. Calls on which nothing is being done are forgotten, the oldest first, beyond
@@ -30,7 +31,7 @@ export class MemoryJournal implements Journal {
       return { kind: 'fresh' }
     }
     if (entry.state !== 'settled') return { kind: 'known' }
-    this.#posting(key, entry.answer)
+    this.#posting(key, entry.answer, entry.isTaken)
     return { kind: 'settled', answer: entry.answer }
   }
 
@@ -56,7 +57,8 @@ export class MemoryJournal implements Journal {
   }
 
   async settled(key: string, answer: StoredAnswer): Promise<void> {
-    this.#posting(key, answer)
+    const entry = this.#entries.get(key)
+    this.#posting(key, answer, entry?.state === 'posting' && entry.isTaken)
   }
 
   isKept(): boolean {
@@ -64,17 +66,15 @@ export class MemoryJournal implements Journal {
   }
 
   delivered(key: string): void {
-    this.#posted(key)
+    this.#posted(key, true)
   }
 
   undelivered(key: string): boolean {
-    this.#posted(key)
-    return false
+    return this.#posted(key, false)
   }
 
   async rejected(key: string): Promise<boolean> {
-    this.#posted(key)
-    return false
+    return this.#posted(key, false)
   }
 
   async stored(): Promise<null> {
@@ -94,20 +94,27 @@ export class MemoryJournal implements Journal {
     return { answers, oldestSince: null }
   }
 
+  health(): { readonly writable: true; readonly unsaved: 0 } {
+    return { writable: true, unsaved: 0 }
+  }
+
   async close(): Promise<boolean> {
     return true
   }
 
-  #posting(key: string, answer: StoredAnswer): void {
+  #posting(key: string, answer: StoredAnswer, isTaken: boolean): void {
     this.#wake(key)
-    this.#entries.set(key, { state: 'posting', answer })
+    this.#entries.set(key, { state: 'posting', answer, isTaken })
   }
 
-  #posted(key: string): void {
+  /** Whether the backend has had the answer, now or before. */
+  #posted(key: string, isTaken: boolean): boolean {
     const entry = this.#entries.get(key)
-    if (entry?.state !== 'posting') return
-    this.#entries.set(key, { state: 'settled', answer: entry.answer })
+    if (entry?.state !== 'posting') return isTaken
+    const hasIt = isTaken || entry.isTaken
+    this.#entries.set(key, { state: 'settled', answer: entry.answer, isTaken: hasIt })
     this.#rest(key, Buffer.byteLength(entry.answer.content) + Buffer.byteLength(entry.answer.provenance))
+    return hasIt
   }
 
   #rest(key: string, bytes: number): void {

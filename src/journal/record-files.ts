@@ -54,11 +54,14 @@ export async function readRecord(file: string): Promise<{ record: CallRecord } |
   }
 }
 
-/** Removes what has been changed longest ago until the rest is within both bounds; the last one changed stays. Errors: those of the file system. */
+/**
+ * Removes what has been changed longest ago until the rest is within both bounds; the last one changed stays. Returns the names of what went.
+ * Errors: those of the file system.
+ */
 export async function keepNewest(
   folder: string,
   most: { readonly files: number; readonly bytes: number },
-): Promise<void> {
+): Promise<string[]> {
   const entries = await Promise.all(
     (await readdir(folder)).map(async name => {
       const file = path.join(folder, name)
@@ -67,11 +70,15 @@ export async function keepNewest(
     }),
   )
   entries.sort((a, b) => b.at - a.at)
+  const gone: string[] = []
   let bytes = 0
   for (const [n, entry] of entries.entries()) {
     bytes += entry.bytes
-    if (n > 0 && (n >= most.files || bytes > most.bytes)) await rm(entry.file, { recursive: true, force: true })
+    if (n === 0 || (n < most.files && bytes <= most.bytes)) continue
+    await rm(entry.file, { recursive: true, force: true })
+    gone.push(path.basename(entry.file))
   }
+  return gone
 }
 
 /** Removes what a worker that has died was writing: files of these names. What can't be removed does no harm. */

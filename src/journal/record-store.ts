@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import path from 'node:path'
 import type { Logger } from 'pino'
+import { AnsweredFiles, isDiskRefusing } from './answered-files.js'
 import { type CallRecord, fileNameOf, parseAnswer } from './record.js'
 import { keepNewest, makeFolder, readRecord, sweep, writeWhole } from './record-files.js'
 
@@ -15,7 +16,7 @@ const REJECTED_MOST = { files: 1_000, bytes: 256 * MIB }
 const CORRUPT_MOST = { files: 100, bytes: 256 * MIB }
 
 /**
- * The files of the journal: `calls/`, one record a call; `rejected/`, answers that the backend refused for good, the last 1 000 or 256 MiB;
+ * The files of the journal: `calls/`, one record a call; `answered/`, see AnsweredFiles; `rejected/`, answers that the backend refused for good, the last 1 000 or 256 MiB;
  * `corrupt/`, what was found in calls/ and is no record, the last 100 or 256 MiB. Files are of mode 0600, folders of mode 0700.
  */
 export class RecordStore {
@@ -24,9 +25,12 @@ export class RecordStore {
   readonly #rejected: string
   readonly #corrupt: string
   readonly #log: Logger
+  /** Of calls that have their answer. */
+  readonly answered: AnsweredFiles
 
-  private constructor(stateDir: string, log: Logger) {
+  private constructor(stateDir: string, answered: AnsweredFiles, log: Logger) {
     this.#root = stateDir
+    this.answered = answered
     this.#calls = path.join(stateDir, 'calls')
     this.#rejected = path.join(stateDir, 'rejected')
     this.#corrupt = path.join(stateDir, 'corrupt')
@@ -42,8 +46,9 @@ export class RecordStore {
     stateDir: string,
     log: Logger,
   ): Promise<{ store: RecordStore; records: CallRecord[]; rejected: string[] }> {
-    const store = new RecordStore(stateDir, log)
-    await makeFolder(store.#calls)
+    await makeFolder(path.join(stateDir, 'calls'))
+    const answered = await AnsweredFiles.open(path.join(stateDir, 'answered'))
+    const store = new RecordStore(stateDir, answered, log)
     await sweep(store.#root, PROBE_NAME)
     await sweep(store.#calls, HALF_WRITTEN_NAME)
     await sweep(store.#rejected, HALF_WRITTEN_NAME)
@@ -59,9 +64,19 @@ export class RecordStore {
     return { store, records, rejected: rejected.filter(name => RECORD_NAME.test(name)) }
   }
 
-  /** Writes a record so that it is there whole or not at all, also after a power cut. Errors: those of the file system. */
-  async save(record: CallRecord): Promise<void> {
-    await writeWhole(path.join(this.#calls, fileNameOf(record.key)), JSON.stringify(record))
+  /**
+   * Writes a record so that it is there whole or not at all, also after a power cut. `onNamed` is called when it has its name: an error after
+   * that does not mean that it is not there. Errors: those of the file system.
+   */
+  async save(record: CallRecord, onNamed: () => void): Promise<void> {
+    const file = path.join(this.#calls, fileNameOf(record.key))
+    const text = JSON.stringify(record)
+    await writeWhole(file, text).catch(async (error: unknown) => {
+      // What is to be answered counts more than what was.
+      if (!isDiskRefusing(error) || !(await this.answered.makeRoom())) throw error
+      await writeWhole(file, text)
+    })
+    onNamed()
     const folder = await open(this.#calls, constants.O_RDONLY | constants.O_DIRECTORY)
     try {
       await folder.sync() // else the new name may not be there after a power cut
@@ -91,14 +106,22 @@ export class RecordStore {
     await rm(path.join(this.#calls, fileNameOf(key)), { force: true })
   }
 
-  /** Keeps an answer that nobody will ever take, without the key that would allow to post it. Errors: those of the file system. */
-  async reject({ call, ...record }: CallRecord, reason: string): Promise<void> {
+  /** The call has its answer: its record goes to answered/. Errors: those of the file system. */
+  async retire(key: string): Promise<void> {
+    await this.answered.take(path.join(this.#calls, fileNameOf(key)), Date.now())
+  }
+
+  /**
+   * Keeps an answer that nobody will ever take, without the key that would allow to post it. Returns the names of files that had to go for it.
+   * Errors: those of the file system.
+   */
+  async reject({ call, ...record }: CallRecord, reason: string): Promise<string[]> {
     await makeFolder(this.#rejected)
     const { fcall_untrusted_key: _, ...shown } = call
     const name = fileNameOf(record.key)
     const text = JSON.stringify({ ...record, call: shown, reason, rejectedAt: Date.now() })
     await writeWhole(path.join(this.#rejected, name), text)
-    await keepNewest(this.#rejected, REJECTED_MOST)
+    return await keepNewest(this.#rejected, REJECTED_MOST)
   }
 
   /** The answer of a rejected call; null where there is none. Errors: those of the file system. */

@@ -26,6 +26,12 @@ export interface RecordSyncOptions {
 interface Entry {
   record: CallRecord | null
   saved: CallRecord | null
+  /** Where the record goes when there is to be none: to the answered calls, or nowhere. */
+  isAnswered: boolean
+  /** A write has failed or not ended, and may have reached the disk all the same. */
+  isUnsure: boolean
+  /** The disk may say that the code has not started: such a record was saved, or that was tried and may have worked. */
+  maySayClaimed: boolean
   flushing: Promise<boolean>
   /** The last of `flushing` has not begun: it will write what the record is then, so that no other is needed. */
   isWaiting: boolean
@@ -48,7 +54,7 @@ export class RecordSync {
     this.#health = new DiskHealth({
       log,
       // What a crash would lose now; a record that should have gone loses nothing.
-      unsaved: () => this.#behind().filter(key => this.get(key) !== null).length,
+      unsaved: () => this.unsaved,
       tryAgain: () => this.tryAgain(),
       onHealth,
       ...(patience === undefined ? {} : { patience }),
@@ -64,9 +70,19 @@ export class RecordSync {
     for (const { record } of this.#entries.values()) if (record !== null) yield record
   }
 
-  /** The state that the disk has of a call; null: none. */
-  savedState(key: string): CallRecord['state'] | null {
-    return this.#entries.get(key)?.saved?.state ?? null
+  /** Calls that are in memory alone: a crash would lose them. A record that should have gone loses nothing. */
+  get unsaved(): number {
+    return this.#behind().filter(key => this.get(key) !== null).length
+  }
+
+  /** Whether the disk took what it was last asked to write. */
+  get isWritable(): boolean {
+    return !this.#health.isRefusing
+  }
+
+  /** Whether the disk may say of a call that its code has not started. */
+  maySayClaimed(key: string): boolean {
+    return this.#entries.get(key)?.maySayClaimed ?? false
   }
 
   /** Whether a record is there, and the disk has it as it is. */
@@ -77,22 +93,22 @@ export class RecordSync {
 
   /** A record that was found on disk. */
   adopt(record: CallRecord): void {
-    this.#entries.set(record.key, { record, saved: record, flushing: Promise.resolve(true), isWaiting: false })
+    this.#entries.set(record.key, { ...newEntry(record), saved: record, maySayClaimed: record.state === 'claimed' })
   }
 
   /** From now on; written with the next persist() or flush(). */
   set(record: CallRecord): void {
     const entry = this.#entries.get(record.key)
     if (entry !== undefined) entry.record = record
-    else {
-      this.#entries.set(record.key, { record, saved: null, flushing: Promise.resolve(true), isWaiting: false })
-    }
+    else this.#entries.set(record.key, newEntry(record))
   }
 
-  drop(key: string): void {
+  /** `isAnswered`: the disk goes on to know the call as one that has its answer. */
+  drop(key: string, { isAnswered }: { readonly isAnswered: boolean }): void {
     const entry = this.#entries.get(key)
     if (entry === undefined) return
     entry.record = null
+    entry.isAnswered = isAnswered
     void this.flush(key)
   }
 
@@ -154,14 +170,29 @@ export class RecordSync {
   async #write(key: string, entry: Entry): Promise<boolean> {
     entry.isWaiting = false
     const { record } = entry
-    if (entry.saved !== record) {
+    if (isBehind(entry)) {
+      const { isUnsure, maySayClaimed } = entry
+      let isNamed = false
+      // Before it begins: one that hangs may reach the disk at any time.
+      entry.isUnsure = true
+      entry.maySayClaimed ||= record?.state === 'claimed'
       try {
-        await (record === null ? this.#store.remove(key) : this.#store.save(record))
+        if (record === null) await (entry.isAnswered ? this.#store.retire(key) : this.#store.remove(key))
+        else {
+          await this.#store.save(record, () => {
+            isNamed = true
+          })
+        }
       } catch (error) {
+        // An error of the device says nothing of what it did before.
+        const isUndone = !isNamed && record !== null && (error as NodeJS.ErrnoException).code !== 'EIO'
+        if (isUndone) Object.assign(entry, { isUnsure, maySayClaimed })
         this.#health.refused(error)
         return false
       }
       entry.saved = record
+      entry.isUnsure = false
+      entry.maySayClaimed = record?.state === 'claimed'
       this.#health.wrote()
     }
     if (entry.record !== record) return true // it has moved on, and whoever moved it has asked for one more turn
@@ -176,6 +207,15 @@ export class RecordSync {
 
   /** Calls of which the disk does not hold what it should. */
   #behind(): string[] {
-    return [...this.#entries].filter(([, { record, saved }]) => saved !== record).map(([key]) => key)
+    return [...this.#entries].filter(([, entry]) => isBehind(entry)).map(([key]) => key)
   }
+}
+
+function newEntry(record: CallRecord): Entry {
+  const written = { saved: null, isAnswered: false, isUnsure: false, maySayClaimed: false }
+  return { record, ...written, flushing: Promise.resolve(true), isWaiting: false }
+}
+
+function isBehind({ record, saved, isUnsure }: Entry): boolean {
+  return saved !== record || (record === null && isUnsure)
 }

@@ -54,6 +54,14 @@ export class Metrics {
       'How long the oldest of them has been waiting',
       ({ outbox }) => outbox.oldestMs / 1000,
     )
+    gauge(
+      'journal_unsaved_calls',
+      'Calls that are in memory alone since the disk refuses: a kill would lose them',
+      ({ journal }) => journal.unsaved,
+    )
+    gauge('journal_writable', '0 since the disk refused what was to be written', ({ journal }) =>
+      Number(journal.writable),
+    )
     this.#build = new Gauge({
       ...name('build_info'),
       help: 'Always 1; what this is, in its labels',

@@ -14,6 +14,8 @@ export interface WorkerStatus {
   readonly waiting: number
   /** Answers that the backend has not taken so far, and for how long the oldest has been waiting, in milliseconds. */
   readonly outbox: { readonly answers: number; readonly oldestMs: number }
+  /** Whether the disk takes what is written, and how many calls are in memory alone meanwhile: a kill would lose these. */
+  readonly journal: { readonly writable: boolean; readonly unsaved: number }
 }
 
 /** What does not change while the worker lives. */

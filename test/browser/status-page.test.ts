@@ -44,6 +44,7 @@ async function page(
     running: 3,
     waiting: 0,
     outbox: { answers: reasons.length, oldestMs: 95_000 },
+    journal: { writable: true, unsaved: 0 },
   }
   const recorder = new Recorder({ status: () => status, log: captureLog().log })
   const now = Date.now()

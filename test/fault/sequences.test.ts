@@ -31,6 +31,8 @@ type Step =
   /** The backend delivers a call of before once more, whatever has become of it. */
   | { readonly again: number }
   | { readonly pauseMs: number }
+  /** All that runs has ended by then: what a restart does to running code is for the grid. */
+  | { readonly restart: true }
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ push: fc.constantFrom<Script>('quick', 'slow', 'large', 'failing') }) },
@@ -42,6 +44,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ again: fc.nat({ max: 20 }) }) },
+  { weight: 1, arbitrary: fc.constant({ restart: true } as const) },
   { weight: 2, arbitrary: fc.record({ pauseMs: fc.integer({ min: 0, max: 600 }) }) },
 )
 
@@ -63,7 +66,12 @@ async function play(steps: readonly Step[]): Promise<void> {
     for (const one of steps) {
       if ('push' in one) push(one.push)
       else if ('pauseMs' in one) await sleep(one.pauseMs)
-      else if ('again' in one) {
+      else if ('restart' in one) {
+        await Promise.all(pending)
+        for (const { call } of pushed) await backend.waitForAnswer(call.fcall_id, RECOVERY_MS)
+        await bench.restart()
+        await backend.waitFor(() => backend.subscribers > 0, RECOVERY_MS)
+      } else if ('again' in one) {
         const call = pushed[one.again % Math.max(1, pushed.length)]?.call
         if (call !== undefined) backend.sendToSubscriptions('next', { data: { cloudtool_wait_for_call: call } })
       } else {

@@ -16,9 +16,12 @@ import { startProxy, type WireProxy } from './proxy.js'
 export interface Bench extends Stage {
   readonly backend: EmbeddedBackend
   readonly proxy: WireProxy
+  /** The one that runs now. */
   readonly worker: Worker
   /** Every line that the worker has logged, parsed. */
   readonly lines: readonly Record<string, unknown>[]
+  /** The worker is stopped, and another one begins on the same STATE_DIR. */
+  restart(): Promise<void>
   close(): Promise<void>
 }
 
@@ -56,21 +59,30 @@ export async function startBench(tools: Toolset, options: BenchOptions = {}): Pr
   const { config } = setupFor(proxy.url, options.slots ?? 4, options.env ?? { FLEXUS_API_KEY: backend.apiKey })
   if (config.backend === null) throw new Error('the configuration has no backend')
   const stateDir = await mkdtemp(path.join(os.tmpdir(), 'fault-state-'))
-  const worker = new Worker({
-    config,
-    backend: config.backend,
-    tools: [tools.python],
-    journal: await DiskJournal.open({ stateDir, log: logged.log, onHealth: () => {} }),
-    outcomes: tools.outcomes,
-    log: logged.log,
-  })
+  const reach = config.backend
+  const open = async () =>
+    new Worker({
+      config,
+      backend: reach,
+      tools: [tools.python],
+      journal: await DiskJournal.open({ stateDir, log: logged.log, onHealth: () => {} }),
+      outcomes: tools.outcomes,
+      log: logged.log,
+    })
+  let worker = await open()
   const bench: Bench = {
     backend,
     proxy,
-    worker,
+    get worker() {
+      return worker
+    },
     stateDir,
     lines: logged.lines,
     hasLogged: (message, fcallId) => logged.lines.some(line => line['msg'] === message && line['fcall_id'] === fcallId),
+    async restart() {
+      await worker.stop('it is started again')
+      worker = await open()
+    },
     async close() {
       backend.clearMisbehaviour()
       await proxy.heal()

@@ -27,7 +27,8 @@ export async function startProgramBench(
   env: Readonly<Record<string, string>> = {},
   disk: SmallDisk | null = null,
 ): Promise<ProgramBench> {
-  const backend = await startEmbeddedBackend()
+  // The harshest: also what has its answer comes again to each worker that is started.
+  const backend = await startEmbeddedBackend({ redeliver: 'always' })
   const stateDir = disk?.path ?? (await mkdtemp(path.join(os.tmpdir(), 'fault-state-')))
   const own = { STATE_DIR: stateDir, DRAIN_MS: '4000', ...env }
   const under = disk === null ? [] : disk.inside

@@ -26,6 +26,7 @@ const STATUS: WorkerStatus = {
   running: 1,
   waiting: 2,
   outbox: { answers: 0, oldestMs: 0 },
+  journal: { writable: true, unsaved: 0 },
 }
 
 async function served(changes: Partial<WorkerStatus> = {}, calls: readonly Partial<HandledCall>[] = []) {

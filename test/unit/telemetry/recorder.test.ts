@@ -17,6 +17,7 @@ it('logs each minute which part of it no slot was in use, and which part all wer
       running,
       waiting: 0,
       outbox: { answers: 0, oldestMs: 0 },
+      journal: { writable: true, unsaved: 0 },
     }),
   })
   const use = (slots: number) => {

@@ -89,6 +89,7 @@ beforeAll(async () => {
     running: 1,
     waiting: 0,
     outbox: { answers: 1, oldestMs: 1_000 },
+    journal: { writable: true, unsaved: 0 },
   }))
   made.identify({
     service: 'python_execute',

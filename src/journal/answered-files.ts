@@ -1,0 +1,140 @@
+import { constants, type Dirent } from 'node:fs'
+import { lstat, open, readdir, rename, rm, truncate } from 'node:fs/promises'
+import path from 'node:path'
+import { type CallRecord, parseAnswer } from './record.js'
+import { makeFolder } from './record-files.js'
+
+export interface AnsweredBounds {
+  /** The backend gives a call up after 10 minutes, so it asks for none that was answered longer ago than this. */
+  readonly keptMs: number
+  readonly files: number
+  /** Of answers; beyond, the oldest ones are emptied, and it is only known that the call was answered. */
+  readonly bytes: number
+}
+
+const BOUNDS: AnsweredBounds = { keptMs: 15 * 60_000, files: 2_000, bytes: 64 * 1024 * 1024 }
+const RECORD_NAME = /^[0-9a-f]{64}\.json$/
+/** So many operations at a time when it is opened. */
+const AT_ONCE = 32
+
+/**
+ * `answered/`: records of calls that have their answer, as they were in calls/, so that a call which is delivered again is known in the next
+ * life of the worker too. Kept for 15 minutes, the last 2 000; their answers up to 64 MiB in all. Moving a file costs what removing it did;
+ * nothing here is synced, since after a power cut the record is in one folder or the other, and either is right.
+ */
+export class AnsweredFiles {
+  readonly #folder: string
+  readonly #bounds: AnsweredBounds
+  /** By name, the oldest first. */
+  readonly #files = new Map<string, { readonly at: number; bytes: number }>()
+  #bytes = 0
+
+  private constructor(folder: string, bounds: AnsweredBounds) {
+    this.#folder = folder
+    this.#bounds = bounds
+  }
+
+  /** Errors: the folder is not ours, or can't be listed. One that can't be made for now is tried again. */
+  static async open(folder: string, bounds: Partial<AnsweredBounds> = {}): Promise<AnsweredFiles> {
+    const answered = new AnsweredFiles(folder, { ...BOUNDS, ...bounds })
+    let entries: Dirent[] = []
+    try {
+      await makeFolder(folder)
+      entries = await readdir(folder, { withFileTypes: true })
+    } catch (error) {
+      if (!isDiskRefusing(error)) throw error
+    }
+    const names = entries.filter(entry => entry.isFile() && RECORD_NAME.test(entry.name)).map(({ name }) => name)
+    const found: { name: string; at: number; bytes: number }[] = []
+    for (let n = 0; n < names.length; n += AT_ONCE) {
+      const some = names.slice(n, n + AT_ONCE).map(async name => {
+        const status = await lstat(path.join(folder, name)).catch(() => null)
+        // The change time is that of the move: the answer itself may have waited long before it was taken.
+        if (status !== null) found.push({ name, at: status.ctimeMs, bytes: status.size })
+      })
+      await Promise.all(some)
+    }
+    found.sort((a, b) => a.at - b.at)
+    for (const { name, at, bytes } of found) answered.#add(name, at, bytes)
+    return answered
+  }
+
+  has(name: string): boolean {
+    return this.#files.has(name)
+  }
+
+  /** Takes over a record's file; nothing happens where there is none. Errors: those of the file system. */
+  async take(file: string, now: number): Promise<void> {
+    const name = path.basename(file)
+    const target = path.join(this.#folder, name)
+    try {
+      await rename(file, target).catch(async error => {
+        if (codeOf(error) !== 'ENOENT') throw error
+        await makeFolder(this.#folder) // which was not there, or the file is not
+        await rename(file, target)
+      })
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return
+      if (!isDiskRefusing(error)) throw error
+      await rm(file, { force: true }) // its room counts more: were it left, the call would be answered twice
+      return
+    }
+    this.#add(name, now, (await lstat(target)).size)
+    await this.prune(now)
+  }
+
+  /** The answer of a call; null where it is not kept any more. Errors: those of the file system. */
+  async read(name: string): Promise<CallRecord['answer']> {
+    const handle = await open(path.join(this.#folder, name), constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      return parseAnswer(await handle.readFile('utf8'))
+    } finally {
+      await handle.close()
+    }
+  }
+
+  /** Lets go of what is too old or too much. What can't be removed is left for the next start. */
+  async prune(now: number): Promise<void> {
+    const { keptMs, files, bytes } = this.#bounds
+    for (const [name, file] of this.#files) {
+      if (this.#files.size <= files && file.at >= now - keptMs) break
+      this.#files.delete(name)
+      this.#bytes -= file.bytes
+      await rm(path.join(this.#folder, name), { force: true }).catch(() => {})
+    }
+    if (this.#bytes > bytes) await this.#empty(bytes)
+  }
+
+  /** Empties all answers, for a disk that is full. Whether that gave any room. */
+  async makeRoom(): Promise<boolean> {
+    const before = this.#bytes
+    if (before > 0) await this.#empty(0)
+    return this.#bytes < before
+  }
+
+  async #empty(most: number): Promise<void> {
+    for (const [name, file] of this.#files) {
+      if (this.#bytes <= most) return
+      if (file.bytes === 0) continue
+      await truncate(path.join(this.#folder, name)).catch(() => {})
+      this.#bytes -= file.bytes
+      file.bytes = 0
+    }
+  }
+
+  #add(name: string, at: number, bytes: number): void {
+    this.#bytes -= this.#files.get(name)?.bytes ?? 0
+    this.#files.delete(name)
+    this.#files.set(name, { at, bytes })
+    this.#bytes += bytes
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code
+}
+
+/** It is full, or can't be written. */
+export function isDiskRefusing(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT', 'EROFS'].includes(codeOf(error) ?? '')
+}
