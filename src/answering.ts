@@ -26,6 +26,13 @@ export interface AnsweringContext {
   readonly room: PostingRoom
   /** Aborts posts that are still being retried; their answers are then lost unless the journal keeps them. */
   readonly stopPosting: AbortSignal
+  /**
+   * Told of each round of attempts that ended without the answer being taken. forbidden: the backend said 460. Must not throw. A round that
+   * was put off is none.
+   */
+  onPostFailed?(why: 'refused' | 'gave_up' | 'aborted' | 'forbidden'): void
+  /** Told of each result that is gone: nobody has taken it, and nothing keeps it. Must not throw. */
+  onLost?(): void
   /** The backend said 460: this client may never work. */
   onForbidden(reason: string): void
 }
@@ -188,6 +195,7 @@ async function conclude(key: string, delivery: Delivery, context: AnsweringConte
     return true
   }
   const { why, attempts } = delivery
+  context.onPostFailed?.(why === 'refused' && delivery.error.kind === 'never' ? 'forbidden' : why)
   // Forbidden to us, it is still a good answer: perhaps that is only for now.
   if (why === 'refused' && delivery.error.kind !== 'never') {
     const kept = await journal.rejected(key, delivery.error.message)
@@ -196,6 +204,8 @@ async function conclude(key: string, delivery: Delivery, context: AnsweringConte
   }
   if (why === 'refused') context.onForbidden(delivery.error.message)
   const kept = journal.undelivered(key)
+  // Else it is offered again as long as this process lives.
+  if (why === 'aborted' && !kept) context.onLost?.()
   const reason = why === 'aborted' ? 'the worker is stopping' : delivery.error.message
   log[kept ? 'warn' : 'error']({ why, reason, attempts, kept }, 'answer was not delivered so far')
   return kept

@@ -1,11 +1,11 @@
 import type { Logger } from 'pino'
 import { type Admission, QueueFull } from './admission.js'
-import { type Answering, type AnsweringContext, type Concluded, deliverReply, postOrPutOff } from './answering.js'
+import { type Answering, type AnsweringContext, deliverReply, postOrPutOff } from './answering.js'
 import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol.js'
 import type { Config } from './config.js'
+import { type HandledContext, tellHandled } from './handled.js'
 import type { Outcome } from './outcome.js'
-import type { HandledCall } from './telemetry/status.js'
 import { answer } from './tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool/tool.js'
 import { LEAST_WALL_MS, TOO_LATE } from './tool/wall-time.js'
@@ -16,7 +16,7 @@ const SKEW_MS = 60_000
 export const GIVE_UP_MS = 600_000
 const NAME_SHOWN_CHARS = 100
 
-export interface CallContext extends AnsweringContext {
+export interface CallContext extends AnsweringContext, HandledContext {
   readonly config: Config
   readonly tools: ReadonlyMap<string, Tool>
   readonly admission: Admission
@@ -30,10 +30,6 @@ export interface CallContext extends AnsweringContext {
     broken(reason: string, started: boolean): Outcome
   }
   readonly log: Logger
-  /** Told of each call that is over. Must not throw. */
-  onHandled?(call: HandledCall): void
-  /** Milliseconds since the epoch: calls carry wall-clock time. */
-  readonly wallClock?: () => number
 }
 
 /**
@@ -71,8 +67,7 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   await delta.stream?.end()
   const concluded = await deliverReply(answering, reply, unasked(context), context, log)
   const totalMs = performance.now() - arrivedMs
-  logCall(log, call, reply, concluded, totalMs, delta.stream)
-  context.onHandled?.(handled(reply, concluded, totalMs, delta.stream, (context.wallClock ?? Date.now)()))
+  tellHandled({ call, reply, concluded, totalMs, delta: delta.stream }, context, log)
   return concluded === null || concluded.safe
 }
 
@@ -81,14 +76,16 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
  * Resolves like handleCall.
  */
 export async function rejectUnreadable(call: UnreadableCall, problem: string, context: CallContext): Promise<boolean> {
+  const arrivedMs = performance.now()
   const log = context.log.child({ fcall_id: loggedId(call.fcall_id) })
-  const giveUpAtMs = performance.now() + GIVE_UP_MS
+  const giveUpAtMs = arrivedMs + GIVE_UP_MS
   const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs }
   const known = await knownAlready(call, answering, context, log)
   if (known !== null) return known
   const message = `Not run: the call reached this worker in a form that it cannot read (${problem}). Its arguments are not at fault.`
   const reply = answer(context.outcomes.rejected(message))
   const concluded = await deliverReply(answering, reply, unasked(context), context, log)
+  tellHandled({ call: null, reply, concluded, totalMs: performance.now() - arrivedMs, delta: null }, context, log)
   return concluded === null || concluded.safe
 }
 
@@ -113,6 +110,7 @@ async function knownAlready(
       log.info('call delivered again after it was answered long ago, or in another life of the worker')
       const stored = await context.journal.stored(answering.key)
       if (stored !== null) return (await postOrPutOff(answering, stored, context, log)).safe
+      context.onLost?.()
       const lost = answer(context.outcomes.broken('it was answered before, and its result was lost', true))
       const concluded = await deliverReply(answering, lost, unasked(context), context, log)
       return concluded === null || concluded.safe
@@ -200,65 +198,4 @@ function ageMs(call: ToolCall, { wallClock = Date.now }: CallContext): number {
   const ageMs = wallClock() - call.fcall_created_ts * 1000
   const believable = call.confirmed_by_human === null && ageMs > -SKEW_MS
   return believable ? Math.max(0, ageMs) : 0
-}
-
-/** The one wide event of a call. */
-function logCall(
-  log: Logger,
-  call: ToolCall,
-  reply: Reply,
-  concluded: Concluded | null,
-  totalMs: number,
-  delta: DeltaStream | null,
-): void {
-  const outcome = reply.kind === 'answer' ? reply.outcome : null
-  log.info(
-    {
-      reply: reply.kind,
-      status: outcome?.status,
-      exit_code: outcome?.exit_code,
-      exit_signal: outcome?.signal,
-      limit: outcome?.limit?.name,
-      confirmed: call.confirmed_by_human,
-      fgroup_id: loggedId(call.located_fgroup_id),
-      stdout_bytes: outcome?.stdout.bytes_total,
-      stderr_bytes: outcome?.stderr.bytes_total,
-      ...outcome?.usage,
-      total_ms: Math.round(totalMs),
-      dollars: outcome?.dollars,
-      delivered: concluded?.delivery.delivered,
-      post_attempts: concluded?.delivery.attempts,
-      deltas: delta?.stats.messages,
-      delta_bytes_dropped: delta?.stats.droppedBytes,
-    },
-    'call handled',
-  )
-}
-
-/** The statuses at which it was we who ended the code, where the limit does not say more. */
-const ENDED_BY_US = new Set<string>(['timed_out', 'out_of_memory', 'limit_exceeded', 'cancelled'])
-
-function handled(
-  reply: Reply,
-  concluded: Concluded | null,
-  totalMs: number,
-  delta: DeltaStream | null,
-  at: number,
-): HandledCall {
-  const outcome = reply.kind === 'answer' ? reply.outcome : null
-  const ran = outcome?.provenance['started'] === true
-  return {
-    at,
-    status: outcome?.status ?? reply.kind,
-    killedFor:
-      outcome !== null && ran && ENDED_BY_US.has(outcome.status) ? (outcome.limit?.name ?? outcome.status) : null,
-    queueMs: outcome?.usage.queue_ms ?? 0,
-    startMs: ran ? (outcome?.usage.start_ms ?? null) : null,
-    runMs: outcome?.usage.run_ms ?? 0,
-    totalMs,
-    delivered: concluded?.delivery.delivered ?? null,
-    postAttempts: concluded?.delivery.attempts ?? 0,
-    deltaBytesDropped: delta?.stats.droppedBytes ?? 0,
-    dollars: outcome?.dollars ?? 0,
-  }
 }

@@ -1,8 +1,10 @@
 import pLimit from 'p-limit'
+import type { Logger } from 'pino'
 import { type Answering, type AnsweringContext, deliverReply, postAnswer } from './answering.js'
 import { loggedId } from './backend/protocol.js'
 import { type CallContext, GIVE_UP_MS } from './call.js'
-import type { Leftover } from './journal/journal.js'
+import { type Ended, type HandledContext, tellHandled } from './handled.js'
+import type { Leftover, StoredAnswer } from './journal/journal.js'
 import { answer } from './tool/outcome-without-run.js'
 
 /** The backend has given the call up long before, but the answer may still be of use to whoever reads the thread. */
@@ -18,13 +20,15 @@ const OFFER_AGAIN_MS = 10 * 60_000
 const AT_ONCE = 8
 
 export interface RecoveryOptions {
-  readonly context: AnsweringContext & Pick<CallContext, 'outcomes' | 'log' | 'wallClock'>
+  readonly context: AnsweringContext & HandledContext & Pick<CallContext, 'outcomes' | 'log'>
   /** Has the worker wait for it when it stops; see RunningCalls.add. */
   track(fcallId: string, handle: () => Promise<boolean>): void
 }
 
 /** What has come of the rounds of a leftover so far. */
 interface Offers {
+  /** Its wide event was written; that of a call of this life is written where it is handled. */
+  isTold: boolean
   times: number
   readonly firstMs: number
   readonly timeouts: { times: number }
@@ -109,12 +113,17 @@ export class Recovery {
     const answering: Answering = { call, key, giveUpAtMs: performance.now(), timeouts: offers.timeouts }
     if (taken.answer === null) {
       log.warn({ state, ageMs }, 'a call was cut off by the end of the worker')
+      if (state === 'settled') context.onLost?.()
       const reply = answer(this.#outcome(leftover))
       const concluded = await deliverReply(answering, reply, () => reply, context, log)
+      this.#tell(leftover, offers, { reply, concluded, totalMs: ageMs }, log)
       if (concluded?.delivery.delivered === false) this.#runSoon()
       return concluded?.safe ?? true
     }
-    const { delivery, safe } = await postAnswer(answering, taken.answer, context, log)
+    const concluded = await postAnswer(answering, taken.answer, context, log)
+    const { delivery, safe } = concluded
+    const reply = { kind: 'earlier', status: statusOf(taken.answer) } as const
+    this.#tell(leftover, offers, { reply, concluded, totalMs: ageMs }, log)
     if (delivery.delivered) {
       this.#pauseMs = FIRST_PAUSE_MS
       log.info({ ageMs }, 'an answer from the journal was delivered')
@@ -126,9 +135,25 @@ export class Recovery {
     return safe
   }
 
+  #tell(
+    { isOfEarlierLife }: Leftover,
+    offers: Offers,
+    ended: Pick<Ended, 'reply' | 'concluded' | 'totalMs'>,
+    log: Logger,
+  ): void {
+    if (offers.isTold || !isOfEarlierLife) return
+    offers.isTold = true
+    tellHandled({ ...ended, call: null, delta: null }, this.#options.context, log)
+  }
+
   /** One more of them has begun. */
   #offersOf(key: string): Offers {
-    const offers = this.#offers.get(key) ?? { times: 0, firstMs: performance.now(), timeouts: { times: 0 } }
+    const offers = this.#offers.get(key) ?? {
+      isTold: false,
+      times: 0,
+      firstMs: performance.now(),
+      timeouts: { times: 0 },
+    }
     offers.times++
     this.#offers.set(key, offers)
     return offers
@@ -152,6 +177,16 @@ export class Recovery {
         return outcomes.broken('the code had ended, and its result was lost when the worker was started anew', true)
     }
   }
+}
+
+function statusOf({ provenance }: StoredAnswer): string {
+  try {
+    const { status } = JSON.parse(provenance) as { status?: unknown }
+    if (typeof status === 'string') return status
+  } catch {
+    // As below.
+  }
+  return 'unknown'
 }
 
 /** Often and long enough to give it up. */

@@ -57,7 +57,9 @@ export class WorkerMode {
     const { supervisor, registration } = this.#options.link()
     const reasons = [...this.#impairments].map(([what, reason]) => `${what}: ${reason}`)
     const connection = supervisor.state.name
-    if (connection !== 'subscribed' && this.#state !== 'full' && reasons.length === 0) {
+    // Paused by ourselves and well, it is full, or comes back in a moment.
+    const isThere = connection === 'subscribed' || connection === 'paused'
+    if (!isThere && this.#state !== 'full' && reasons.length === 0) {
       reasons.push(`not subscribed: ${connection}`)
     }
     if (!registration.isRegistered && reasons.length === 0) reasons.push('the tool is not registered')

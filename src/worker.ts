@@ -89,6 +89,7 @@ export class Worker {
       onUnreadable: (call, reason) => this.#take(call.fcall_id, () => rejectUnreadable(call, reason, this.#context)),
       onRegistration: problem => this.setImpaired('registration', problem),
       onState: state => this.#backendState(state),
+      onSessionEnded: why => telemetry?.sessionEnded(why),
     })
     this.#context = {
       config,
@@ -106,7 +107,9 @@ export class Worker {
       log,
       stopPosting: this.#stopPosting.signal,
       onForbidden: reason => this.#link.supervisor.forbid(reason),
-      ...(telemetry === undefined ? {} : { onHandled: call => telemetry.callHandled(call) }),
+      onHandled: call => telemetry?.callHandled(call),
+      onPostFailed: why => telemetry?.postFailed(why),
+      onLost: () => telemetry?.answerLost(),
     }
     this.#recovery = new Recovery({ context: this.#context, track: (id, handle) => this.#take(id, handle) })
     this.#mode.begin()
@@ -203,7 +206,6 @@ export class Worker {
       case 'paused':
         return // deliberately: the tool goes on to exist while we are full; WorkerMode stops it when we are impaired
       case 'waiting':
-        this.#options.telemetry?.sessionEnded(state.why)
         this.#link.registration.deactivate()
         if (state.why === 'auth') this.setImpaired('backend', state.reason)
         return

@@ -4,7 +4,7 @@ import { createCredentials } from './credentials.js'
 import { type BackendApi, createBackendApi, type RegisteredTool } from './http.js'
 import { type ToolCall, type UnreadableCall, wsEndpoint } from './protocol.js'
 import { createRegistration, type Registration } from './registration.js'
-import { runSession } from './session.js'
+import { HURRIED_LIMITS, runSession } from './session.js'
 import { createSupervisor, type Supervisor, type SupervisorState } from './supervisor.js'
 import type { Sleep } from './waiting.js'
 
@@ -21,6 +21,8 @@ export interface BackendLinkOptions {
   /** Registering is refused, or (null) accepted. */
   onRegistration(problem: string | null): void
   onState(state: SupervisorState): void
+  /** A session has ended unasked, or has not come about, and why in a word. */
+  onSessionEnded(why: string): void
 }
 
 /** All that speaks to the backend but the deltas: what is asked of it, what keeps us subscribed, and the heartbeat. */
@@ -32,7 +34,7 @@ export interface BackendLink {
 
 /** Starts connecting; the heartbeat begins when it is activated. */
 export function connectBackend(options: BackendLinkOptions): BackendLink {
-  const { config, backend, tools, log, onCall, onUnreadable, onRegistration, onState, sleep } = options
+  const { config, backend, tools, log, onCall, onUnreadable, onRegistration, onState, onSessionEnded, sleep } = options
   const fuserId = config.shared ? null : config.fuserId
   const audience = { fgroupId: config.fgroupId, fuserId, shared: config.shared }
   const credentials = createCredentials({ config: backend, serviceName: config.serviceName })
@@ -50,7 +52,7 @@ export function connectBackend(options: BackendLinkOptions): BackendLink {
     ...(sleep === undefined ? {} : { sleep }),
   })
   const supervisor = createSupervisor({
-    session: (onSubscribed, signal) =>
+    session: (onSubscribed, signal, hurried) =>
       runSession(
         {
           url: wsEndpoint(backend),
@@ -59,6 +61,7 @@ export function connectBackend(options: BackendLinkOptions): BackendLink {
           fuserId,
           credentials,
           log,
+          ...(hurried ? { limits: HURRIED_LIMITS } : {}),
           onSubscribed,
           onCall,
           onMalformed: (reason, fcallId, call) => {
@@ -71,6 +74,7 @@ export function connectBackend(options: BackendLinkOptions): BackendLink {
     invalidateCredentials: () => credentials.invalidate(),
     log,
     onState,
+    onEnded: onSessionEnded,
   })
   return { api, supervisor, registration }
 }

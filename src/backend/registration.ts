@@ -9,6 +9,8 @@ const AFTER_FAILURE_MS = 60_000
 const AFTER_FIRST_REFUSAL_MS = 1_000
 /** A success this young is not repeated for a subscription that we had paused ourselves. */
 const FRESH_MS = 60_000
+/** Two heartbeats have failed: whoever forgets tools that are not confirmed may have forgotten ours. */
+const MISSED_MS = 2 * EVERY_MS + 10_000
 
 export interface Registration {
   /**
@@ -18,7 +20,7 @@ export interface Registration {
   activate(anew: boolean): void
   /** No longer subscribed, and not on purpose: an unreachable worker must not look alive. Ends a request in flight. */
   deactivate(): void
-  /** Whether the last attempt was accepted. */
+  /** Whether the tool is known to the backend as far as we can tell: accepted since the last connect anew, and in the last four minutes. */
   readonly isRegistered: boolean
 }
 
@@ -47,6 +49,8 @@ export function createRegistration(options: RegistrationOptions): Registration {
   let active: AbortController | null = null
   let lastResult: string | null = null
   let lastSuccessMs = Number.NEGATIVE_INFINITY
+  /** Since it was activated anew. */
+  let isAccepted = false
   /** In a row. */
   let authFailures = 0
 
@@ -67,6 +71,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     authFailures = error?.kind === 'auth' ? authFailures + 1 : 0
     if (error === null) {
       lastSuccessMs = now()
+      isAccepted = true
       onAccepted()
       return EVERY_MS
     }
@@ -101,12 +106,13 @@ export function createRegistration(options: RegistrationOptions): Registration {
 
   return {
     get isRegistered() {
-      return lastResult === 'registered'
+      return isAccepted && now() - lastSuccessMs < MISSED_MS
     },
     activate(anew) {
       if (active !== null && !anew) return
       active?.abort()
       active = new AbortController()
+      if (anew) isAccepted = false
       const sinceMs = now() - lastSuccessMs
       beat(active.signal, anew || sinceMs >= FRESH_MS ? 0 : EVERY_MS - sinceMs).catch((error: unknown) =>
         log.error({ err: error }, 'the heartbeat failed'),

@@ -46,8 +46,8 @@ export function endByRefusedUpgrade(status: number, text: string, retryAfterMs: 
   return { ...end, cause: status >= 500 && retryAfterMs === null ? 'network' : 'directed', reason }
 }
 
-/** Going away, service restart, and a connection that broke: what a restarting backend leaves behind. */
-const RESTART_CODES: ReadonlySet<number> = new Set([1000, 1001, 1005, 1006, 1012, 1014, 4408])
+/** Going away, service restart, try again later, and a connection that broke: what a restarting backend leaves behind. */
+const RESTART_CODES: ReadonlySet<number> = new Set([1000, 1001, 1005, 1006, 1012, 1013, 1014, 4408])
 
 /**
  * The socket was closed. A numbered text in the reason counts most ("403: …" under 4500 is how graphql-ws servers say what

@@ -47,6 +47,9 @@ export const SESSION_LIMITS: SessionLimits = {
   maxPayloadBytes: 64 * 1024 * 1024,
 }
 
+/** While there is no connection: one who hangs is tried again soon, so that the end of an outage is noticed within seconds. */
+export const HURRIED_LIMITS: Partial<SessionLimits> = { handshakeMs: 3_000, ackMs: 3_000 }
+
 export interface SessionOptions {
   /** From wsEndpoint(). */
   readonly url: string

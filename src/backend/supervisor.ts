@@ -44,13 +44,18 @@ export interface Supervisor {
 }
 
 export interface SupervisorOptions {
-  /** Runs one session until it ends or the signal aborts; calls `onSubscribed` once it stands. See runSession. */
-  readonly session: (onSubscribed: () => void, signal: AbortSignal) => Promise<SessionEnd>
+  /**
+   * Runs one session until it ends or the signal aborts; calls `onSubscribed` once it stands. See runSession. `hurried`: who does not answer
+   * soon is to be given up and tried again.
+   */
+  readonly session: (onSubscribed: () => void, signal: AbortSignal, hurried: boolean) => Promise<SessionEnd>
   /** Throws away a cached token that the backend refused. */
   readonly invalidateCredentials: () => void
   readonly log: Logger
   /** Told of each change, in order, synchronously. Must not throw. */
   readonly onState: (state: SupervisorState) => void
+  /** Told of each session that ended, or did not come about, and not by our own wish; `why` as in the states. Must not throw. */
+  readonly onEnded?: (why: 'network' | 'directed' | 'auth' | 'forbidden') => void
   /** The first connect waits a random part of this, so that replicas started together come one by one. */
   readonly firstConnectWithinMs?: number
   readonly random?: () => number
@@ -72,6 +77,10 @@ const FIRST_DELAY_MS = SECOND
  */
 const LONGEST_DIRECTED_MS = MINUTE
 const LONGEST_NETWORK_MS = 4 * SECOND
+/** One who is full and free again in turns connects no more often than this, and half of it at random. */
+const RESUME_SPACING_MS = SECOND
+/** For so long of an outage every attempt is hurried; after that every other one, for a backend that is merely slow. */
+const HURRIED_MS = 2 * MINUTE
 /** A refused key is mended by a person or by rotation; the first retry comes soon, with a token fetched afresh. */
 const AUTH_DELAY_MS = MINUTE
 
@@ -89,6 +98,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   let notBeforeMs = now() + random() * firstConnectWithinMs
   let lastWaiting: SupervisorState | null = null
   let leftByUs = false
+  let startedMs = Number.NEGATIVE_INFINITY
+  let wasHurried = false
   let outage: { readonly sinceMs: number; authTold: boolean } | null = null
   /** Aborted to make the loop look again at stopping, paused and forbidden. */
   let step = new AbortController()
@@ -119,13 +130,16 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
         await sleep(waitMs, step.signal)
       } else {
         setState({ name: 'connecting' })
-        ended(await session(subscribed, step.signal))
+        startedMs = now()
+        wasHurried = outage !== null && (startedMs - outage.sinceMs < HURRIED_MS || !wasHurried)
+        ended(await session(subscribed, step.signal, wasHurried))
       }
     }
     setState({ name: 'stopped' })
   }
 
   function subscribed(): void {
+    lastWaiting = null
     setState({ name: 'subscribed', resumed: leftByUs })
     if (outage !== null) log.info({ outageMs: Math.round(now() - outage.sinceMs) }, 'connection to the backend is back')
     outage = null
@@ -140,6 +154,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       case 'stopped':
         return
       case 'never':
+        options.onEnded?.('forbidden')
         forbidden ??= end.reason
         return
       case 'auth': {
@@ -162,13 +177,16 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
         const why = shortLived ? 'directed' : end.cause
         failures[why] += 1
         const longestMs = why === 'network' ? LONGEST_NETWORK_MS : LONGEST_DIRECTED_MS
-        const delayMs = fullJitterMs(failures[why], FIRST_DELAY_MS, longestMs, random)
+        // Who hung has had us wait already: an outage's end is to be noticed as soon as where attempts fail at once.
+        const hungMs = why === 'network' && end.stableMs === 0 ? now() - startedMs : 0
+        const delayMs = Math.max(0, fullJitterMs(failures[why], FIRST_DELAY_MS, longestMs, random) - hungMs)
         waitFor(why, Math.max(delayMs, end.retryAfterMs ?? 0), end.reason)
       }
     }
   }
 
   function waitFor(why: 'network' | 'directed' | 'auth', delayMs: number, reason: string): void {
+    options.onEnded?.(why)
     notBeforeMs = now() + delayMs
     lastWaiting = { name: 'waiting', why, delayMs, reason }
     log.debug({ why, delayMs: Math.round(delayMs), reason }, 'backend session ended, will connect again')
@@ -195,6 +213,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     resume() {
       if (!paused) return
       paused = false
+      notBeforeMs = Math.max(notBeforeMs, startedMs + RESUME_SPACING_MS * (1 + random() / 2))
       step.abort()
     },
     forbid(reason) {

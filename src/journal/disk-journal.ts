@@ -37,6 +37,8 @@ export class DiskJournal implements Journal {
   readonly #memory = new MemoryJournal()
   readonly #sync: RecordSync
   readonly #leftovers = new Set<string>()
+  /** Those that were found on disk. */
+  readonly #earlier = new Set<string>()
   /** Names of the files in rejected/. */
   readonly #rejected: Set<string>
   readonly #answered: AnsweredFiles
@@ -179,7 +181,8 @@ export class DiskJournal implements Journal {
     for (const key of this.#leftovers) {
       const record = this.#sync.get(key)
       if (record === null || record.state === 'asked') continue
-      found.push({ key, call: record.call, state: record.state, claimedAt: record.claimedAt, since: record.since })
+      const { call, state, claimedAt, since } = record
+      found.push({ key, call, state, isOfEarlierLife: this.#earlier.has(key), claimedAt, since })
     }
     return found
   }
@@ -227,7 +230,10 @@ export class DiskJournal implements Journal {
     if (record.state === 'asked') {
       this.#memory.asking(record.key)
       this.#memory.asked(record.key)
-    } else this.#leftovers.add(record.key)
+    } else {
+      this.#leftovers.add(record.key)
+      this.#earlier.add(record.key)
+    }
   }
 
   #forgetOldAsked(): void {
@@ -259,6 +265,7 @@ export class DiskJournal implements Journal {
 
   #drop(key: string, what: { readonly isAnswered: boolean }): void {
     this.#leftovers.delete(key)
+    this.#earlier.delete(key)
     this.#sync.drop(key, what)
   }
 }

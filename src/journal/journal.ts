@@ -31,6 +31,8 @@ export interface Leftover {
   readonly call: ClaimedCall
   /** claimed: its code never started. started: it may have run in part. settled: its answer is known. */
   readonly state: 'claimed' | 'started' | 'settled'
+  /** It was found on disk, and not handled in this life of the worker. */
+  readonly isOfEarlierLife: boolean
   /** Milliseconds since the epoch. */
   readonly claimedAt: number
   /** When it came into its state, in milliseconds since the epoch. */

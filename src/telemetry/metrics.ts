@@ -15,7 +15,9 @@ export class Metrics {
   readonly #queue: Histogram
   readonly #start: Histogram
   readonly #kills: Counter
-  readonly #undelivered: Counter
+  readonly #failedPosts: Counter
+  readonly #refused: Counter
+  readonly #lost: Counter
   readonly #reconnects: Counter
   readonly #dropped: Counter
   readonly #dollars: Counter
@@ -80,9 +82,18 @@ export class Metrics {
       buckets: START_BUCKETS,
     })
     this.#kills = new Counter({ ...name('kills_total'), help: 'Runs that we ended, by cause', labelNames: ['cause'] })
-    this.#undelivered = new Counter({
+    this.#failedPosts = new Counter({
       ...name('posts_failed_total'),
-      help: 'Answers that the backend did not take, in all attempts of one round',
+      help: 'Rounds of attempts to post an answer that ended without its being taken, by reason',
+      labelNames: ['why'],
+    })
+    this.#refused = new Counter({
+      ...name('answers_refused_total'),
+      help: 'Answers that the backend refused for good; they are kept in rejected/',
+    })
+    this.#lost = new Counter({
+      ...name('answers_lost_total'),
+      help: 'Results that are gone: nobody has taken them, and nothing keeps them',
     })
     this.#reconnects = new Counter({
       ...name('reconnects_total'),
@@ -104,9 +115,17 @@ export class Metrics {
       this.#start.observe(call.startMs / 1000)
     }
     if (call.killedFor !== null) this.#kills.inc({ cause: call.killedFor })
-    if (call.delivered === false) this.#undelivered.inc()
     if (call.deltaBytesDropped > 0) this.#dropped.inc(call.deltaBytesDropped)
     if (call.dollars > 0) this.#dollars.inc(call.dollars)
+  }
+
+  postFailed(why: string): void {
+    this.#failedPosts.inc({ why })
+    if (why === 'refused') this.#refused.inc()
+  }
+
+  answerLost(): void {
+    this.#lost.inc()
   }
 
   sessionEnded(reason: string): void {

@@ -48,6 +48,14 @@ export class Recorder implements Telemetry {
     this.#metrics.callHandled(call)
   }
 
+  postFailed(why: string): void {
+    this.#metrics.postFailed(why)
+  }
+
+  answerLost(): void {
+    this.#metrics.answerLost()
+  }
+
   sessionEnded(reason: string): void {
     this.#metrics.sessionEnded(reason)
   }

@@ -51,6 +51,10 @@ export interface HandledCall {
 /** Told of what happens; never throws. */
 export interface Telemetry {
   callHandled(call: HandledCall): void
+  /** A round of attempts to post an answer has ended without its being taken, and why in a word. */
+  postFailed(why: string): void
+  /** A result is gone: nobody has taken it, and nothing keeps it. */
+  answerLost(): void
   /** A session with the backend has ended, and why in a word. */
   sessionEnded(why: string): void
   slotsChanged(running: number, slots: number): void

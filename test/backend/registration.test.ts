@@ -103,6 +103,25 @@ describe('registration', () => {
     await until(() => run.requests() === 2)
   })
 
+  it('stands for four minutes after a success, and not after a lost connection until it was accepted anew', async () => {
+    const run = setUp([null, down, down], 0)
+    run.registration.activate(true)
+    await until(() => run.time.slept.length === 1)
+    expect(run.registration.isRegistered).toBe(true)
+    run.time.nowMs += 100_000
+    expect(run.registration.isRegistered).toBe(true)
+    run.time.nowMs += 150_000
+    expect(run.registration.isRegistered).toBe(false)
+    run.registration.deactivate()
+    run.time.nowMs -= 150_000
+    run.registration.activate(false)
+    expect(run.registration.isRegistered).toBe(true)
+    run.registration.activate(true)
+    expect(run.registration.isRegistered).toBe(false)
+    await until(() => run.time.slept.length === 2)
+    expect(run.registration.isRegistered).toBe(false)
+  })
+
   it('ends with deactivation', async () => {
     const run = setUp([], 0)
     run.registration.activate(true)

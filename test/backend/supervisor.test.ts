@@ -25,16 +25,23 @@ const NEVER: SessionEnd = { ...REFUSED, kind: 'never', cause: 'directed', reason
 const STOPPED: SessionEnd = { ...REFUSED, kind: 'stopped', reason: 'stopped' }
 
 /** A supervisor whose sessions end with each of `ends` in turn (at once, on a clock of its own); the next one stays. */
-function supervise(ends: SessionEnd[], { random = (): number => 1, holdAfter = Number.POSITIVE_INFINITY } = {}) {
+function supervise(
+  ends: SessionEnd[],
+  { random = (): number => 1, holdAfter = Number.POSITIVE_INFINITY, attemptMs = 0 } = {},
+) {
   const time = fakeTime(holdAfter)
   const captured = captureLog()
   const states: SupervisorState[] = []
+  const ended: string[] = []
+  const hurries: boolean[] = []
   let sessions = 0
   let invalidated = 0
   const supervisor: Supervisor = createSupervisor({
-    session: async (onSubscribed, signal) => {
+    session: async (onSubscribed, signal, hurried) => {
       const end = ends[sessions]
       sessions += 1
+      hurries.push(hurried)
+      time.nowMs += attemptMs
       if (end?.stableMs === 0) return end
       onSubscribed()
       if (end !== undefined) {
@@ -49,6 +56,7 @@ function supervise(ends: SessionEnd[], { random = (): number => 1, holdAfter = N
     },
     log: captured.log,
     onState: state => states.push(state),
+    onEnded: why => ended.push(why),
     firstConnectWithinMs: 0,
     random,
     sleep: time.sleep,
@@ -59,6 +67,8 @@ function supervise(ends: SessionEnd[], { random = (): number => 1, holdAfter = N
     supervisor,
     time,
     states,
+    ended,
+    hurries,
     names: () => states.map(state => state.name),
     sessions: () => sessions,
     invalidated: () => invalidated,
@@ -112,6 +122,28 @@ describe('backoff', () => {
 })
 
 describe('an outage', () => {
+  it('counts what an attempt took as waiting, and hurries attempts: all of them for two minutes, then every other one', async () => {
+    const run = supervise(Array(45).fill(REFUSED), { attemptMs: 3_000 })
+    await until(() => run.sessions() === 46)
+    expect(run.time.slept.slice(0, 4)).toEqual([1_000, 1_000, 1_000, 1_000])
+    expect(run.hurries[0]).toBe(false)
+    expect(run.hurries.slice(1, 30)).toEqual(Array(29).fill(true))
+    expect(new Set(run.hurries.slice(-6, -2)).size).toBe(2)
+    expect(run.hurries.at(-1)).not.toBe(run.hurries.at(-2))
+  })
+
+  it('is counted once for each session that ended, however often it is looked at meanwhile', async () => {
+    const run = supervise([{ ...REFUSED, stableMs: 100_000 }, SENT_AWAY, KEY_REFUSED], { holdAfter: 2 })
+    await until(() => run.sessions() === 3 && run.supervisor.state.name === 'waiting')
+    for (let n = 0; n < 3; n++) {
+      run.supervisor.pause()
+      await until(() => run.supervisor.state.name === 'paused')
+      run.supervisor.resume()
+      await until(() => run.supervisor.state.name === 'waiting')
+    }
+    expect(run.ended).toEqual(['network', 'directed', 'auth'])
+  })
+
   it('is logged once when it starts and once when it ends, with its length', async () => {
     const run = supervise([{ ...REFUSED, stableMs: 100_000 }, REFUSED, REFUSED, REFUSED])
     await until(() => run.sessions() === 5)
@@ -141,6 +173,7 @@ describe('460', () => {
     expect(run.time.slept).toEqual(Array(4).fill(3_600_000))
     expect(run.messages(50)).toHaveLength(4)
     expect(run.states.at(-1)).toEqual({ name: 'forbidden', reason: '460: too old' })
+    expect(run.ended).toEqual(['forbidden'])
   })
 
   it('heard by the HTTP side ends the session', async () => {
@@ -156,15 +189,34 @@ describe('460', () => {
 })
 
 describe('pause and stop', () => {
-  it('pause ends the session, resume opens another without delay', async () => {
+  it('pause ends the session, resume opens another without delay where the last connect is long ago', async () => {
     const run = supervise([], { holdAfter: 0 })
     await until(() => run.supervisor.state.name === 'subscribed')
     run.supervisor.pause()
     await until(() => run.supervisor.state.name === 'paused')
+    run.time.nowMs += 1_500
     run.supervisor.resume()
     await until(() => run.supervisor.state.name === 'subscribed')
     expect(run.names()).toEqual(['connecting', 'subscribed', 'paused', 'connecting', 'subscribed'])
     expect(run.messages(30, 40, 50)).toEqual([])
+  })
+
+  it.each([
+    [0, 1_000],
+    [1, 1_500],
+  ])('connects again a second after the last connect at the earliest (random %i: %i ms)', async (random, spacingMs) => {
+    const run = supervise([{ ...REFUSED, stableMs: 100_000 }], { random: () => random })
+    await until(() => run.sessions() === 2 && run.supervisor.state.name === 'subscribed')
+    const before = run.time.slept.length
+    for (let n = 0; n < 3; n++) {
+      run.supervisor.pause()
+      run.supervisor.resume()
+      await until(() => run.sessions() === 3 + n && run.supervisor.state.name === 'subscribed')
+    }
+    expect(run.time.slept.slice(before)).toEqual([spacingMs, spacingMs, spacingMs])
+    // The outage of before is over, and is not told again while it waits.
+    expect(run.names().slice(run.names().indexOf('subscribed') + 3)).not.toContain('waiting')
+    expect(run.ended).toEqual(['network'])
   })
 
   it('says of each subscription whether the one before it was left by us', async () => {

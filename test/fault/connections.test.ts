@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Toolset } from '../../src/commands/setup.js'
+import type { Misbehaviour } from '../../src/dev/misbehaviour.js'
 import { type Bench, openSharedTools, startBench } from './support/bench.js'
 import { FULL } from './support/tally.js'
 
@@ -103,7 +104,43 @@ describe.concurrent('a worker that can not stay connected', () => {
   })
 })
 
+it('a worker with one slot that is full and free in turns subscribes at most once a second on average, and runs each call', {
+  timeout: 60_000,
+}, async () => {
+  const bench = await startBench(tools, { slots: 1 })
+  const { backend } = bench
+  let subscribed = 0
+  const forget = backend.onEvent(event => {
+    subscribed += Number(event.type === 'subscribed')
+  })
+  try {
+    const seconds = 12
+    const calls = []
+    for (let n = 0; n < seconds / 0.4; n++) {
+      calls.push(backend.pushCode('import time\ntime.sleep(0.3)'))
+      await sleep(400)
+    }
+    expect(subscribed).toBeGreaterThan(1)
+    expect(subscribed).toBeLessThanOrEqual(seconds)
+    for (const { fcall_id } of calls) {
+      expect((await backend.waitForAnswer(fcall_id, 20_000)).provenance['status']).toBe('completed')
+    }
+  } finally {
+    forget()
+    await bench.close()
+  }
+})
+
 describe.concurrent(`an outage of ${OUTAGE_MS / 1_000} s`, () => {
+  const whileMisbehaving = (name: string, ...rules: readonly Misbehaviour[]) => ({
+    name,
+    async strike({ backend }: Bench) {
+      for (const rule of rules) backend.misbehave(rule)
+      backend.dropConnections()
+      await sleep(OUTAGE_MS)
+      backend.clearMisbehaviour()
+    },
+  })
   const OUTAGES = [
     {
       name: 'nobody listens',
@@ -122,16 +159,18 @@ describe.concurrent(`an outage of ${OUTAGE_MS / 1_000} s`, () => {
         await backend.start()
       },
     },
-    {
-      name: 'a load balancer answers 503',
-      async strike({ backend }: Bench) {
-        backend.misbehave({ kind: 'http_status', status: 503 })
-        backend.misbehave({ kind: 'refuse_upgrade', status: 503 })
-        backend.dropConnections()
-        await sleep(OUTAGE_MS)
-        backend.clearMisbehaviour()
-      },
-    },
+    whileMisbehaving(
+      'a load balancer answers 503',
+      { kind: 'http_status', status: 503 },
+      { kind: 'refuse_upgrade', status: 503 },
+    ),
+    whileMisbehaving('the upgrade is never answered', { kind: 'hang_upgrade' }),
+    whileMisbehaving('no connection is acknowledged', { kind: 'never_ack' }),
+    whileMisbehaving('connections are closed with 1013', {
+      kind: 'refuse_init',
+      code: 1013,
+      reason: 'try again later',
+    }),
   ]
 
   it.each(OUTAGES)(

@@ -101,6 +101,7 @@ beforeAll(async () => {
     node: '20',
   })
   made.sessionEnded('network')
+  made.postFailed('refused')
   made.callHandled({
     at: 0,
     status: 'timed_out',

@@ -1,0 +1,74 @@
+import type { Logger } from 'pino'
+import type { Concluded } from './answering.js'
+import type { DeltaStream } from './backend/delta.js'
+import { loggedId, type ToolCall } from './backend/protocol.js'
+import type { HandledCall } from './telemetry/status.js'
+import type { Reply } from './tool/tool.js'
+
+/** A call that is over, as far as this life of the worker goes. */
+export interface Ended {
+  /** Null where no more of it is known than what its answer needs. */
+  readonly call: Pick<ToolCall, 'located_fgroup_id' | 'confirmed_by_human'> | null
+  /** Or the status of an answer that an earlier life of the worker has made. */
+  readonly reply: Reply | { readonly kind: 'earlier'; readonly status: string }
+  readonly concluded: Concluded | null
+  readonly totalMs: number
+  readonly delta: DeltaStream | null
+}
+
+export interface HandledContext {
+  /** Told of each call that is over. Must not throw. */
+  onHandled?(call: HandledCall): void
+  /** Milliseconds since the epoch. */
+  readonly wallClock?: () => number
+}
+
+/** The one wide event of a call, and what the metrics are told of it. `log` has the call's id in its bindings. */
+export function tellHandled(ended: Ended, context: HandledContext, log: Logger): void {
+  const { call, reply, concluded, totalMs, delta } = ended
+  const outcome = reply.kind === 'answer' ? reply.outcome : null
+  log.info(
+    {
+      reply: reply.kind,
+      status: reply.kind === 'earlier' ? reply.status : outcome?.status,
+      exit_code: outcome?.exit_code,
+      exit_signal: outcome?.signal,
+      limit: outcome?.limit?.name,
+      confirmed: call?.confirmed_by_human,
+      fgroup_id: call === null ? undefined : loggedId(call.located_fgroup_id),
+      stdout_bytes: outcome?.stdout.bytes_total,
+      stderr_bytes: outcome?.stderr.bytes_total,
+      ...outcome?.usage,
+      total_ms: Math.round(totalMs),
+      dollars: outcome?.dollars,
+      delivered: concluded?.delivery.delivered,
+      post_attempts: concluded?.delivery.attempts,
+      deltas: delta?.stats.messages,
+      delta_bytes_dropped: delta?.stats.droppedBytes,
+    },
+    'call handled',
+  )
+  context.onHandled?.(handled(ended, (context.wallClock ?? Date.now)()))
+}
+
+/** The statuses at which it was we who ended the code, where the limit does not say more. */
+const ENDED_BY_US = new Set<string>(['timed_out', 'out_of_memory', 'limit_exceeded', 'cancelled'])
+
+function handled({ reply, concluded, totalMs, delta }: Ended, at: number): HandledCall {
+  const outcome = reply.kind === 'answer' ? reply.outcome : null
+  const ran = outcome?.provenance['started'] === true
+  return {
+    at,
+    status: reply.kind === 'earlier' ? reply.status : (outcome?.status ?? reply.kind),
+    killedFor:
+      outcome !== null && ran && ENDED_BY_US.has(outcome.status) ? (outcome.limit?.name ?? outcome.status) : null,
+    queueMs: outcome?.usage.queue_ms ?? 0,
+    startMs: ran ? (outcome?.usage.start_ms ?? null) : null,
+    runMs: outcome?.usage.run_ms ?? 0,
+    totalMs,
+    delivered: concluded?.delivery.delivered ?? null,
+    postAttempts: concluded?.delivery.attempts ?? 0,
+    deltaBytesDropped: delta?.stats.droppedBytes ?? 0,
+    dollars: outcome?.dollars ?? 0,
+  }
+}
