@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { BackendConfig, Config } from '../config.js'
 import { DiskJournal } from '../journal/disk-journal.js'
@@ -20,6 +21,7 @@ const EXIT_UNANSWERED = 1
 const EXIT_SOFTWARE = 70
 /** After an error that nobody expected, nothing of this process is to be relied on: only for what is as good as done. */
 const BROKEN_DRAIN_MS = 5_000
+const THREADS_POLL_MS = 20
 
 /** Why the worker is to end, and with which exit code where that is not its answers' to decide. */
 interface End {
@@ -102,20 +104,30 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
 
   const { worker, tools, recorder, journal } = running
   const { code, reason } = await ended
-  const answered = await worker.stop(
-    reason,
-    code === EXIT_SOFTWARE ? Math.min(BROKEN_DRAIN_MS, config.drainMs) : undefined,
-  )
+  const drainMs = code === EXIT_SOFTWARE ? Math.min(BROKEN_DRAIN_MS, config.drainMs) : config.drainMs
+  const untilMs = performance.now() + drainMs
+  const answered = await worker.stop(reason, drainMs)
   await tools.pool.close()
   recorder.close()
   await health?.close()
+  const isFree = await threadsAreFree(untilMs)
   isOver = true
   log.info({ answered, reason }, 'worker has stopped')
-  if (journal.isStuck) exitAtOnce()
+  if (journal.isStuck || !isFree) exitAtOnce()
   return code !== 0 ? code : answered ? 0 : EXIT_UNANSWERED
 }
 
-/** A thread that waits for a disk keeps the process from any other end. The last words come first. */
+/**
+ * Resolves when no name is being looked up and no file operation is under way any more, or at `untilMs` (monotonic), with whether that is so. These
+ * have threads, and Node waits for its threads whatever ends it.
+ */
+async function threadsAreFree(untilMs: number): Promise<boolean> {
+  const areFree = () => !process.getActiveResourcesInfo().some(name => /^(GetAddrInfo|FSReq)/.test(name))
+  while (!areFree() && performance.now() < untilMs) await sleep(THREADS_POLL_MS)
+  return areFree()
+}
+
+/** A thread that waits for a disk, or for a name server, keeps the process from any other end. The last words come first. */
 function exitAtOnce(): never {
   process.on('exit', () => process.kill(process.pid, 'SIGKILL'))
   process.exit()

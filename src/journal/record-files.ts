@@ -1,7 +1,8 @@
 import { constants } from 'node:fs'
-import { chmod, lstat, mkdir, open, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, lstat, open, readdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import writeFileAtomic from 'write-file-atomic'
+import { makeFolders } from './make-folders.js'
 import { type CallRecord, parseRecord } from './record.js'
 
 /** Larger than any answer that is accepted; what is larger is not ours. */
@@ -22,7 +23,7 @@ export async function writeWhole(file: string, text: string): Promise<void> {
 
 /** Errors: those of the file system; one that is a link, or not ours: who made it may have had something else in mind. */
 export async function makeFolder(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await makeFolders(folder)
   const status = await lstat(folder)
   const uid = process.getuid?.() ?? status.uid
   if (!status.isDirectory() || status.uid !== uid) {

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { close, constants, ftruncate, open, read, write } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { TimeLimitError, withTimeLimit } from '../time-limit.js'
+import { makeFolders } from './make-folders.js'
 
 // Descriptors as numbers, not FileHandles: those close when nothing refers to them any more.
 const fs = {
@@ -103,7 +103,7 @@ async function hold(folder: string, python: string): Promise<() => Promise<void>
 async function openLock(folder: string): Promise<number> {
   const file = path.join(folder, 'lock')
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    await makeFolders(folder)
     return await fs.open(file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
   } catch (error) {
     // A disk that is read-only for now can be locked all the same, and the journal says what it can't do.

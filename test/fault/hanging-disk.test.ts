@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startBackend } from '../e2e/support/answers.js'
@@ -14,7 +15,7 @@ const hasCompiler = spawnSync(COMPILER, ['--version']).status === 0
 /** What an operation on the disk may take. */
 const DISK_WITHIN_MS = 10_000
 
-// A disk that hangs as a network share does that has gone; without a compiler there is none.
+// A disk that hangs as a network share does that has gone, or a name server; without a compiler there is none.
 describe.runIf(hasCompiler)('a worker whose disk hangs', { timeout: 120_000 }, () => {
   let folder = ''
   let library = ''
@@ -76,6 +77,34 @@ describe.runIf(hasCompiler)('a worker whose disk hangs', { timeout: 120_000 }, (
     expect(await worker.exited).toEqual({ code: 0, signal: null })
     expect(readdirSync(path.join(folder, 'state', 'calls'))).toEqual([])
   })
+
+  it.each([
+    ['in time ends as it should', { end: true, exit: { code: 0, signal: null } }],
+    ['in no time ends all the same', { end: false, exit: { code: null, signal: 'SIGKILL' } }],
+  ] as const)(
+    'and that is told to stop while a name is looked up, which comes to an end %s',
+    async (_, { end, exit }) => {
+      const lookups = path.join(folder, 'hanging-lookups')
+      writeFileSync(lookups, '')
+      const worker = await startProgram(['start'], {
+        // A name with a dot at its end is asked for as it is.
+        FLEXUS_API_BASEURL: 'http://backend.invalid./',
+        FLEXUS_API_KEY: 'fx-abcdefgh',
+        HANG_LOOKUPS_FILE: lookups,
+        ...env,
+      })
+      await expect.poll(() => logLines(worker).some(({ to }) => to === 'serving'), { timeout: 60_000 }).toBe(true)
+      await sleep(1_500) // the first connect waits up to a second
+      const from = performance.now()
+      worker.child.kill('SIGTERM')
+      await sleep(1_000)
+      if (end) rmSync(lookups)
+      expect(await worker.exited).toEqual(exit)
+      rmSync(lookups, { force: true })
+      expect(performance.now() - from).toBeLessThan(10_000)
+      expect(logLines(worker).at(-1)).toMatchObject({ msg: 'worker has stopped', answered: true })
+    },
+  )
 
   it('ends within its budget when it is told to, with its last words', async () => {
     const backend = await startBackend()

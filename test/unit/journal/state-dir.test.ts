@@ -25,6 +25,14 @@ describe('holdStateDir', () => {
     await again()
   })
 
+  it.each(['/proc/worker/state', '/sys/worker/state', '/proc/worker'])('refuses %s at once, in words', async dir => {
+    const from = performance.now()
+    await expect(holdStateDir(dir, PYTHON)).rejects.toThrow(
+      new RegExp(`^STATE_DIR: ${dir} can not be used \\(E[A-Z]+.*; give a folder that uid`),
+    )
+    expect(performance.now() - from).toBeLessThan(5_000)
+  })
+
   it('holds the folder also when somebody removes the lock file', async () => {
     const dir = folder()
     const release = await holdStateDir(dir, PYTHON)
