@@ -107,7 +107,7 @@ async function knownAlready(
       log.info('call delivered again after it was answered')
       return (await postOrPutOff(answering, claim.answer, context, log)).safe
     case 'stored': {
-      log.info('call delivered again after it was answered long ago, or in another life of the worker')
+      log.info('call delivered again after it was answered long ago, or in an earlier life')
       const stored = await context.journal.stored(answering.key)
       if (stored !== null) return (await postOrPutOff(answering, stored, context, log)).safe
       context.onLost?.()
