@@ -22,6 +22,8 @@ const EXIT_SOFTWARE = 70
 /** After an error that nobody expected, nothing of this process is to be relied on: only for what is as good as done. */
 const BROKEN_DRAIN_MS = 5_000
 const THREADS_POLL_MS = 20
+/** One that has just begun ends soon. */
+const LOOKUP_LEAST_MS = 500
 
 /** Why the worker is to end, and with which exit code where that is not its answers' to decide. */
 interface End {
@@ -118,12 +120,13 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
 }
 
 /**
- * Resolves when no name is being looked up and no file operation is under way any more, or at `untilMs` (monotonic), with whether that is so. These
- * have threads, and Node waits for its threads whatever ends it.
+ * Resolves when no name is being looked up any more, or at `untilMs` (monotonic) and not before half a second, with whether that is so. A lookup has
+ * a thread, and Node waits for its threads whatever ends it. (The journal says of itself whether it has one.)
  */
 async function threadsAreFree(untilMs: number): Promise<boolean> {
-  const areFree = () => !process.getActiveResourcesInfo().some(name => /^(GetAddrInfo|FSReq)/.test(name))
-  while (!areFree() && performance.now() < untilMs) await sleep(THREADS_POLL_MS)
+  const endMs = Math.max(untilMs, performance.now() + LOOKUP_LEAST_MS)
+  const areFree = () => !process.getActiveResourcesInfo().includes('GetAddrInfoReqWrap')
+  while (!areFree() && performance.now() < endMs) await sleep(THREADS_POLL_MS)
   return areFree()
 }
 

@@ -13,7 +13,7 @@ describe('a session ends', () => {
     [1000, '', 'retry', 'network'],
     [1001, '', 'retry', 'network'],
     [1012, 'restarting', 'retry', 'network'],
-    [1013, '', 'retry', 'directed'],
+    [1013, '', 'retry', 'network'],
     [1011, '', 'retry', 'directed'],
     [4400, 'bad', 'retry', 'directed'],
     [4401, 'Unauthorized', 'auth', 'directed'],

@@ -34,6 +34,8 @@ async function served(changes: Partial<WorkerStatus> = {}, calls: readonly Parti
   const recorder = new Recorder({ status: () => status, log: captureLog().log })
   recorder.identify(IDENTITY)
   for (const call of calls) recorder.callHandled({ ...CALL, at: Date.now(), ...call })
+  recorder.postFailed('gave_up')
+  recorder.answerLost()
   return await serving({ identity: IDENTITY, status, recorder })
 }
 
@@ -97,7 +99,11 @@ describe('the health server', () => {
       'python_execute_sandbox_start_seconds_bucket{le="0.005"} 2',
       'python_execute_queue_seconds_count 2',
       'python_execute_kills_total{cause="wall"} 1',
-      'python_execute_posts_failed_total 1',
+      'python_execute_posts_failed_total{why="gave_up"} 1',
+      'python_execute_answers_refused_total 0',
+      'python_execute_answers_lost_total 1',
+      'python_execute_journal_writable 1',
+      'python_execute_journal_unsaved_calls 0',
       'python_execute_delta_dropped_bytes_total 10',
       'python_execute_dollars_total 0.5',
     ]) {
