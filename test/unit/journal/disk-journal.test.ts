@@ -253,7 +253,7 @@ describe('DiskJournal', () => {
     const dir = folder()
     const journal = await open(dir)
     journal.claim('waited', callOf('waited'))
-    await turn()
+    await expect.poll(() => files(dir).filter(name => name.endsWith('.json'))).toHaveLength(1)
     const calls = path.join(dir, 'calls')
     renameSync(calls, `${calls}.away`)
     expect(await journal.started('waited')).toBe(false)
