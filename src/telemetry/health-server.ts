@@ -1,5 +1,5 @@
 import http from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Recorder } from './recorder.js'
 import type { WorkerIdentity, WorkerStatus } from './status.js'
 import { statusPage } from './status-page.js'
@@ -29,19 +29,33 @@ export class HealthPortUnavailable extends Error {
   override readonly name = 'HealthPortUnavailable'
 }
 
-const REQUEST_WITHIN_MS = 5_000
+/** For a request to come, for its answer to be taken, and for the next one on the same connection. */
+const WITHIN_MS = 5_000
+/** How often node looks for requests that take longer; its own 30 s would make that 35 s. */
+const LOOKED_AT_MS = 1_000
+/** Probes, Prometheus and some people; each is a file descriptor of the worker's. */
+const CONNECTIONS_MOST = 64
 const HEADERS_MOST_BYTES = 8_192
 
 /**
  * What probes, Prometheus and people look at: /livez, /readyz, /metrics and a page at /. Reads nothing of a request but its method and path, and
- * shows nothing of whose calls they are. Errors: HealthPortUnavailable.
+ * shows nothing of whose calls they are. Of connections that do nothing none lasts for longer than 6 s, and no more than 64 are open at once: for
+ * a further one the oldest is closed, so that whoever keeps many open locks out no probe. Errors: HealthPortUnavailable.
  */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
-  const server = http.createServer({ maxHeaderSize: HEADERS_MOST_BYTES }, (request, response) => {
+  const limits: http.ServerOptions = {
+    maxHeaderSize: HEADERS_MOST_BYTES,
+    connectionsCheckingInterval: LOOKED_AT_MS,
+    headersTimeout: WITHIN_MS,
+    requestTimeout: WITHIN_MS,
+    keepAliveTimeout: WITHIN_MS,
+  }
+  const server = http.createServer(limits, (request, response) => {
     answer(request, response, options).catch(() => response.destroy())
   })
-  server.requestTimeout = REQUEST_WITHIN_MS
-  server.headersTimeout = REQUEST_WITHIN_MS
+  // Whatever moves nothing, such as a peer that does not read.
+  server.timeout = WITHIN_MS
+  boundConnections(server)
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       reject(
@@ -62,6 +76,17 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
         server.closeAllConnections()
       }),
   }
+}
+
+/** In the order in which they came; server.maxConnections would refuse the newest instead. */
+function boundConnections(server: http.Server): void {
+  const open = new Set<Socket>()
+  server.on('connection', socket => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+    const [oldest] = open
+    if (open.size > CONNECTIONS_MOST) oldest?.destroy()
+  })
 }
 
 async function answer(
