@@ -6,6 +6,7 @@ import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol
 import type { Config } from './config.js'
 import { type HandledContext, tellHandled } from './handled.js'
 import type { Outcome } from './outcome.js'
+import type { Refusal } from './telemetry/status.js'
 import { answer } from './tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool/tool.js'
 import { LEAST_WALL_MS, TOO_LATE } from './tool/wall-time.js'
@@ -15,6 +16,19 @@ const SKEW_MS = 60_000
 /** The backend gives a call up after about 10 minutes; an answer is worth nothing after that. docs/protocol.md, "Errors". */
 export const GIVE_UP_MS = 600_000
 const NAME_SHOWN_CHARS = 100
+
+/** What is known of a call on its way to its outcome, whatever that becomes. */
+interface Progress {
+  /** The code may have run, in part. */
+  started: boolean
+  /** How long it waited for a slot, whether it got one or not; null: it never did. */
+  waitedMs: number | null
+  /** Why it got none, or nothing of it. */
+  refused: Refusal | null
+}
+
+class TurnTooLate extends Interruption {}
+class JournalDown extends Interruption {}
 
 export interface CallContext extends AnsweringContext, HandledContext {
   readonly config: Config
@@ -55,7 +69,7 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
       log.warn({ err: error }, 'live output failed')
     }
   }
-  const run = { started: false }
+  const run: Progress = { started: false, waitedMs: null, refused: null }
   let reply: Reply
   try {
     reply = await replyTo({ ...answering, call }, context, cancel, onText, run)
@@ -63,11 +77,12 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
     log.error({ err: error }, 'call failed inside the worker')
     reply = answer(context.outcomes.broken('the worker failed while it handled the call', run.started))
   }
+  if (hasRun(reply)) run.refused = null
   // Courtesy ends before the truth is posted, and never holds it up for long.
   await delta.stream?.end()
   const concluded = await deliverReply(answering, reply, unasked(context), context, log)
   const totalMs = performance.now() - arrivedMs
-  tellHandled({ call, reply, concluded, totalMs, delta: delta.stream }, context, log)
+  tellHandled({ call, reply, progress: run, concluded, totalMs, delta: delta.stream }, context, log)
   return concluded === null || concluded.safe
 }
 
@@ -128,7 +143,7 @@ async function replyTo(
   context: CallContext,
   cancel: AbortSignal,
   stream: (text: string) => void,
-  run: { started: boolean },
+  run: Progress,
 ): Promise<Reply> {
   const tool = context.tools.get(call.fcall_name)
   if (tool === undefined) {
@@ -151,15 +166,20 @@ async function replyTo(
   const early = tool.before(invocation(0))
   if (early !== null) return early
   const waiting = waitingSignal(cancel, deadline - LEAST_WALL_MS - performance.now())
+  const from = performance.now()
   try {
     return await context.admission.run(call.located_fgroup_id, waiting.signal, async queueMs => {
       waiting.end()
-      if (!(await context.journal.started(key))) throw new Interruption('the journal of the worker can not be written')
+      run.waitedMs = queueMs
+      if (!(await context.journal.started(key))) throw new JournalDown('the journal of the worker can not be written')
       run.started = true
+      if (deadline - performance.now() < LEAST_WALL_MS) run.refused = 'deadline' // by the tool, which says so
       return tool.handle(invocation(Math.round(queueMs * 100) / 100))
     })
   } catch (error) {
+    run.refused = refusalOf(error)
     if (error instanceof QueueFull) return answer(context.outcomes.busy())
+    run.waitedMs ??= performance.now() - from
     if (error instanceof Interruption) return answer(context.outcomes.notRun('interrupted', error.message))
     if (cancel.aborted) return answer(context.outcomes.notRun('cancelled', String(cancel.reason)))
     throw error
@@ -168,13 +188,21 @@ async function replyTo(
   }
 }
 
+/** null where somebody cancelled the call, or the worker failed. */
+function refusalOf(error: unknown): Refusal | null {
+  if (error instanceof QueueFull) return 'busy'
+  if (error instanceof TurnTooLate) return 'deadline'
+  if (error instanceof JournalDown) return 'journal'
+  return error instanceof Interruption ? 'drain' : null
+}
+
 /** Aborts with `cancel`, or as an Interruption when too little is left before the deadline, until `end()`. */
 function waitingSignal(cancel: AbortSignal, ms: number): { readonly signal: AbortSignal; end(): void } {
   const controller = new AbortController()
   const forward = () => controller.abort(cancel.reason)
   if (cancel.aborted) forward()
   cancel.addEventListener('abort', forward, { once: true })
-  const expire = () => controller.abort(new Interruption(`its turn did not come in time, ${TOO_LATE}`))
+  const expire = () => controller.abort(new TurnTooLate(`its turn did not come in time, ${TOO_LATE}`))
   const timer = setTimeout(expire, Math.max(0, ms))
   return {
     signal: controller.signal,
@@ -183,6 +211,10 @@ function waitingSignal(cancel: AbortSignal, ms: number): { readonly signal: Abor
       cancel.removeEventListener('abort', forward)
     },
   }
+}
+
+function hasRun(reply: Reply): boolean {
+  return reply.kind === 'answer' && reply.outcome?.provenance['started'] === true
 }
 
 /** Milliseconds until the answer has to be there. */

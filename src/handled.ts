@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Concluded } from './answering.js'
 import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall } from './backend/protocol.js'
-import type { HandledCall } from './telemetry/status.js'
+import type { HandledCall, Refusal } from './telemetry/status.js'
 import type { Reply } from './tool/tool.js'
 
 /** A call that is over, as far as this life of the worker goes. */
@@ -11,6 +11,8 @@ export interface Ended {
   readonly call: Pick<ToolCall, 'located_fgroup_id' | 'confirmed_by_human'> | null
   /** Or the status of an answer that an earlier life of the worker has made. */
   readonly reply: Reply | { readonly kind: 'earlier'; readonly status: string }
+  /** How long it waited for a slot, and why its code was not run; absent where neither is known. */
+  readonly progress?: { readonly waitedMs: number | null; readonly refused: Refusal | null }
   readonly concluded: Concluded | null
   readonly totalMs: number
   readonly delta: DeltaStream | null
@@ -25,7 +27,7 @@ export interface HandledContext {
 
 /** The one wide event of a call, and what the metrics are told of it. `log` has the call's id in its bindings. */
 export function tellHandled(ended: Ended, context: HandledContext, log: Logger): void {
-  const { call, reply, concluded, totalMs, delta } = ended
+  const { call, reply, progress, concluded, totalMs, delta } = ended
   const outcome = reply.kind === 'answer' ? reply.outcome : null
   log.info(
     {
@@ -34,6 +36,7 @@ export function tellHandled(ended: Ended, context: HandledContext, log: Logger):
       exit_code: outcome?.exit_code,
       exit_signal: outcome?.signal,
       limit: outcome?.limit?.name,
+      refused: progress?.refused ?? undefined,
       confirmed: call?.confirmed_by_human,
       fgroup_id: call === null ? undefined : loggedId(call.located_fgroup_id),
       stdout_bytes: outcome?.stdout.bytes_total,
@@ -54,7 +57,7 @@ export function tellHandled(ended: Ended, context: HandledContext, log: Logger):
 /** The statuses at which it was we who ended the code, where the limit does not say more. */
 const ENDED_BY_US = new Set<string>(['timed_out', 'out_of_memory', 'limit_exceeded', 'cancelled'])
 
-function handled({ reply, concluded, totalMs, delta }: Ended, at: number): HandledCall {
+function handled({ reply, progress, concluded, totalMs, delta }: Ended, at: number): HandledCall {
   const outcome = reply.kind === 'answer' ? reply.outcome : null
   const ran = outcome?.provenance['started'] === true
   return {
@@ -62,7 +65,8 @@ function handled({ reply, concluded, totalMs, delta }: Ended, at: number): Handl
     status: reply.kind === 'earlier' ? reply.status : (outcome?.status ?? reply.kind),
     killedFor:
       outcome !== null && ran && ENDED_BY_US.has(outcome.status) ? (outcome.limit?.name ?? outcome.status) : null,
-    queueMs: outcome?.usage.queue_ms ?? 0,
+    queueMs: progress?.waitedMs ?? null,
+    refused: progress?.refused ?? null,
     startMs: ran ? (outcome?.usage.start_ms ?? null) : null,
     runMs: outcome?.usage.run_ms ?? 0,
     totalMs,

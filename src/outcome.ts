@@ -1,6 +1,6 @@
 /** How a call ended, as every result is made from it and as `exec --json` prints it. Field names are the printed ones. */
 
-const STATUSES = [
+export const STATUSES = [
   'completed', // exit code 0
   'failed', // an exception or another exit code
   'timed_out',

@@ -1,19 +1,27 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { type HandledCall, IMPAIRMENTS, type WorkerIdentity, type WorkerStatus } from './status.js'
+import { STATUSES } from '../outcome.js'
+import { type HandledCall, IMPAIRMENTS, REFUSALS, type WorkerIdentity, type WorkerStatus } from './status.js'
 
 const PREFIX = 'python_execute_'
 /** Seconds. A sandbox is parked in advance, so the first buckets tell whether there was one. */
 const START_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 const CALL_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
+/** Of HandledCall: the limits at which we end code, and a person's cancellation. */
+const KILL_CAUSES = ['wall', 'cpu', 'memory', 'processes', 'workspace_bytes', 'workspace_files', 'cancelled']
+const SESSION_ENDS = ['network', 'directed', 'auth']
 const QUEUE_BUCKETS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 
-/** The worker's metrics in Prometheus' text format; no label holds an id. Times are seconds, sizes bytes. */
+/**
+ * The worker's metrics in Prometheus' text format; no label holds an id. Times are seconds, sizes bytes. Each label value that is known
+ * beforehand is there with 0 from the start: what appears as 1 is no increase to Prometheus.
+ */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #build: Gauge
   readonly #calls: Histogram
   readonly #queue: Histogram
   readonly #start: Histogram
+  readonly #refused: Counter
   readonly #kills: Counter
   readonly #failedPosts: Counter
   readonly #refused: Counter
@@ -75,11 +83,20 @@ export class Metrics {
       labelNames: ['status'],
       buckets: CALL_BUCKETS,
     })
-    this.#queue = new Histogram({ ...name('queue_seconds'), help: 'Waiting for a slot', buckets: QUEUE_BUCKETS })
+    this.#queue = new Histogram({
+      ...name('queue_seconds'),
+      help: 'Waiting for a slot, also in vain',
+      buckets: QUEUE_BUCKETS,
+    })
     this.#start = new Histogram({
       ...name('sandbox_start_seconds'),
       help: 'From asking for a sandbox until the code starts in it',
       buckets: START_BUCKETS,
+    })
+    this.#refused = new Counter({
+      ...name('calls_refused_total'),
+      help: 'Calls that were answered "not run" though nothing was wrong with them, by reason',
+      labelNames: ['why'],
     })
     this.#kills = new Counter({ ...name('kills_total'), help: 'Runs that we ended, by cause', labelNames: ['cause'] })
     this.#failedPosts = new Counter({
@@ -102,6 +119,10 @@ export class Metrics {
     })
     this.#dropped = new Counter({ ...name('delta_dropped_bytes_total'), help: 'Live output that was not streamed' })
     this.#dollars = new Counter({ ...name('dollars_total'), help: 'What calls have cost, at the configured prices' })
+    for (const status of STATUSES) this.#calls.zero({ status })
+    for (const why of REFUSALS) this.#refused.inc({ why }, 0)
+    for (const cause of KILL_CAUSES) this.#kills.inc({ cause }, 0)
+    for (const reason of SESSION_ENDS) this.#reconnects.inc({ reason }, 0)
   }
 
   identify({ version, tier, python, node }: WorkerIdentity): void {
@@ -110,10 +131,9 @@ export class Metrics {
 
   callHandled(call: HandledCall): void {
     this.#calls.observe({ status: call.status }, call.totalMs / 1000)
-    if (call.startMs !== null) {
-      this.#queue.observe(call.queueMs / 1000)
-      this.#start.observe(call.startMs / 1000)
-    }
+    if (call.queueMs !== null) this.#queue.observe(call.queueMs / 1000)
+    if (call.startMs !== null) this.#start.observe(call.startMs / 1000)
+    if (call.refused !== null) this.#refused.inc({ why: call.refused })
     if (call.killedFor !== null) this.#kills.inc({ cause: call.killedFor })
     if (call.deltaBytesDropped > 0) this.#dropped.inc(call.deltaBytesDropped)
     if (call.dollars > 0) this.#dollars.inc(call.dollars)

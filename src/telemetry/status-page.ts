@@ -63,7 +63,7 @@ function row(call: HandledCall, now: number): string {
       call.killedFor === null ? call.status : `${call.status} (${call.killedFor})`,
       call.status === 'completed' ? 'good' : '',
     ),
-    cell(duration(call.queueMs)),
+    cell(duration(call.queueMs ?? 0)),
     cell(duration(call.runMs)),
     cell(duration(call.totalMs)),
     cell(answer + tries, call.delivered === false ? 'bad' : ''),

@@ -29,6 +29,13 @@ export interface WorkerIdentity {
   readonly node: string
 }
 
+/**
+ * Why a call that could have run was not: busy: too many waited already; deadline: its turn came too late, or never; drain: the worker was
+ * told to stop; journal: it could not be written.
+ */
+export const REFUSALS = ['busy', 'deadline', 'drain', 'journal'] as const
+export type Refusal = (typeof REFUSALS)[number]
+
 /** One call that is over, without anything that tells whose it was. */
 export interface HandledCall {
   /** Milliseconds since the epoch. */
@@ -37,7 +44,10 @@ export interface HandledCall {
   readonly status: string
   /** The limit at which we ended the code, or null. */
   readonly killedFor: string | null
-  readonly queueMs: number
+  /** How long it waited for a slot, also in vain; null where it never did. */
+  readonly queueMs: number | null
+  /** Why its code was not run though nothing was wrong with the call; null where it was, or something was. */
+  readonly refused: Refusal | null
   /** From the sandbox being asked for until the code starts; null where none was. */
   readonly startMs: number | null
   readonly runMs: number

@@ -6,7 +6,8 @@ import { type CallContext, handleCall, rejectUnreadable } from '../../src/call.j
 import type { StoredAnswer } from '../../src/journal/journal.js'
 import { MemoryJournal } from '../../src/journal/memory-journal.js'
 import { PostingRoom } from '../../src/posting-room.js'
-import { broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
+import type { HandledCall } from '../../src/telemetry/status.js'
+import { answer, broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
 import { captureLog, sampleCall } from '../backend/support/fixtures.js'
 import { config, context as outcomeContext } from './tool/fixtures.js'
@@ -369,5 +370,47 @@ describe('a call that waits', () => {
     const expected = '"[interrupted: the worker is being stopped; not run, safe to retry]"'
     expect(posts.map(post => post.answer.content)).toEqual([expected, expected])
     await end()
+  })
+
+  it('or is refused counts as such, with how long it waited', async () => {
+    const { handleOne, end, admission, context } = await withOneRunning()
+    const told: HandledCall[] = []
+    Object.assign(context, { onHandled: (call: HandledCall) => told.push(call) })
+    const facts = () => told.splice(0).map(({ refused, queueMs }) => [refused, queueMs === null ? null : queueMs >= 90])
+    await handleOne({ fcall_id: 'late', fcall_created_ts: 1_700_000_001 - 583.9 })
+    expect(facts()).toEqual([['deadline', true]])
+
+    const cancel = new AbortController()
+    const cancelled = handleOne({ fcall_id: 'cancelled' }, cancel.signal)
+    const waiting = Array.from({ length: 9 }, (_, n) => handleOne({ fcall_id: `waiting ${n}` }))
+    await handleOne({ fcall_id: 'one too many' })
+    expect(facts()).toEqual([['busy', null]])
+
+    await new Promise(resolve => setTimeout(resolve, 100))
+    cancel.abort('the person pressed stop')
+    await cancelled
+    expect(facts()).toEqual([[null, true]])
+    admission.close(new Interruption('the worker is being stopped'))
+    await Promise.all(waiting)
+    expect(facts()).toEqual(Array.from({ length: 9 }, () => ['drain', true]))
+    await end()
+    expect(facts()).toEqual([[null, false]])
+  })
+
+  it('counts as refused where its turn comes too late for the tool, or can not be put into the journal', async () => {
+    const told: HandledCall[] = []
+    const set = setup(async () => answer(notRun(outcomeContext, 'interrupted', 'too late')))
+    Object.assign(set.context, { onHandled: (call: HandledCall) => told.push(call) })
+    await set.handleOne({ fcall_created_ts: 1_700_000_001 - 590 })
+    set.context.journal.started = async () => false
+    await set.handleOne({ fcall_id: 'next' })
+    expect(told.map(({ refused, queueMs }) => [refused, queueMs !== null])).toEqual([
+      ['deadline', true],
+      ['journal', true],
+    ])
+    expect(set.logged.lines.filter(line => line['msg'] === 'call handled').map(line => line['refused'])).toEqual([
+      'deadline',
+      'journal',
+    ])
   })
 })

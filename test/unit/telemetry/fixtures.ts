@@ -6,6 +6,7 @@ export const CALL: HandledCall = {
   status: 'completed',
   killedFor: null,
   queueMs: 2,
+  refused: null,
   startMs: 3,
   runMs: 40,
   totalMs: 50,

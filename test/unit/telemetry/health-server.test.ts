@@ -76,12 +76,16 @@ describe('the health server', () => {
       {},
       {
         status: 'timed_out',
+        queueMs: null,
         killedFor: 'wall',
         totalMs: 61_000,
         delivered: false,
         deltaBytesDropped: 10,
         dollars: 0.5,
       },
+      { status: 'interrupted', startMs: null, queueMs: 90_000, refused: 'deadline' },
+      { status: 'interrupted', startMs: null, queueMs: null, refused: 'busy' },
+      { queueMs: 2 },
     ])
     const { text, type } = await get('/metrics')
     expect(type).toMatch(/^text\/plain; version=0\.0\.4/)
@@ -94,10 +98,13 @@ describe('the health server', () => {
       'python_execute_outbox_answers 2',
       'python_execute_outbox_oldest_seconds 1.5',
       'python_execute_build_info{version="1.2.3",tier="landlock",python="3.13.5",node="24.1.0"} 1',
-      'python_execute_call_seconds_count{status="completed"} 1',
+      'python_execute_call_seconds_count{status="completed"} 2',
       'python_execute_call_seconds_sum{status="timed_out"} 61',
-      'python_execute_sandbox_start_seconds_bucket{le="0.005"} 2',
-      'python_execute_queue_seconds_count 2',
+      'python_execute_sandbox_start_seconds_bucket{le="0.005"} 3',
+      'python_execute_queue_seconds_count 3',
+      'python_execute_queue_seconds_bucket{le="60"} 2',
+      'python_execute_calls_refused_total{why="deadline"} 1',
+      'python_execute_calls_refused_total{why="busy"} 1',
       'python_execute_kills_total{cause="wall"} 1',
       'python_execute_posts_failed_total{why="gave_up"} 1',
       'python_execute_answers_refused_total 0',

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { STATUSES } from '../../../src/outcome.js'
 import { Metrics } from '../../../src/telemetry/metrics.js'
 import { IMPAIRMENTS } from '../../../src/telemetry/status.js'
 
@@ -107,6 +108,7 @@ beforeAll(async () => {
     status: 'timed_out',
     killedFor: 'wall',
     queueMs: 1,
+    refused: null,
     startMs: 1,
     runMs: 1,
     totalMs: 1,
@@ -136,6 +138,27 @@ describe('the impairments as a metric', () => {
     expect(metrics.get('python_execute_impaired')?.type).toBe('gauge')
     expect(IMPAIRMENTS.filter(what => !labelValues.has(`what=${what}`))).toEqual([])
   })
+})
+
+describe('a value of a label', () => {
+  /** Of a worker to which nothing has happened. */
+  const untouched = new Metrics(() => null).text()
+
+  test.each([
+    ['kills_total', 'cause', ['wall', 'cpu', 'memory', 'processes', 'workspace_bytes', 'workspace_files', 'cancelled']],
+    ['reconnects_total', 'reason', ['network', 'auth', 'directed']],
+    ['calls_refused_total', 'why', ['busy', 'deadline', 'drain', 'journal']],
+    ['call_seconds_count', 'status', STATUSES],
+  ] as const)(
+    'of %s is there with 0 before anything happens, and in docs/operations.md',
+    async (name, label, values) => {
+      const lines = (await untouched).split('\n').filter(line => line.startsWith(`python_execute_${name}{`))
+      expect(lines.sort()).toEqual(values.map(value => `python_execute_${name}{${label}="${value}"} 0`).sort())
+      const row = rowsBelow('Metrics').find(([, cell]) => cell === `\`python_execute_${name}\``)
+      const text = row?.at(-2) ?? ''
+      if (label !== 'status') expect(values.filter(value => !new RegExp(`\\b${value}\\b`).test(text))).toEqual([])
+    },
+  )
 })
 
 describe('dashboard, alerts and the rule for autoscaling', () => {
