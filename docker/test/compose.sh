@@ -4,10 +4,11 @@ folder=$work/compose
 project=python-execute-test-$$
 mkdir -p "$folder/docker"
 cp docker-compose.yml "$folder"
-cp docker/seccomp.json docker/demo.env "$folder/docker"
+cp docker/seccomp.json "$folder/docker"
 cat >"$folder/docker-compose.override.yml" <<YAML
 services:
-  worker: { image: "$image", ports: !override ["127.0.0.1::8470"], labels: ["$label"] }
+  worker: { image: "$image", labels: ["$label"] }
+  demo: { image: "$image", ports: !override ["127.0.0.1::8470"], labels: ["$label"] }
   backend: { image: "$image", labels: ["$label"] }
 YAML
 
@@ -29,21 +30,22 @@ fi
 echo "with Compose $version"
 
 # Not `succeeds`, which would keep what is started waiting for the end of its output.
-if compose --profile demo up --detach >"$work/up" 2>&1; then
-  passed 'compose: --profile demo up, without any .env'
+if compose up --detach demo >"$work/up" 2>&1; then
+  passed 'compose: up demo, without any .env'
 else
-  failed 'compose: --profile demo up, without any .env' "$(cat "$work/up")"
+  failed 'compose: up demo, without any .env' "$(cat "$work/up")"
 fi
 wait_for 60 'sample calls came back' compose --profile demo logs backend || true
 says 'compose: the backend shows the samples come back' 'All 3 sample calls came back as they should.' \
   compose --profile demo logs backend
-worker=$(compose ps --quiet worker)
+says 'compose: up demo starts no other worker' '<>' echo "<$(compose ps --all --quiet worker)>"
+worker=$(compose --profile demo ps --quiet demo)
 backend=$(compose --profile demo ps --quiet backend)
 says 'compose: the first lines of the log say the namespaces tier' '"tier":"namespaces","layers"' \
   bash -c "docker logs $worker 2>&1 | head -n 6"
 says 'compose: /readyz is green and says so too' '200 namespaces' readyz "$worker"
-says 'compose: the page is published, for this machine alone' '127.0.0.1:' compose port worker 8470
-port=$(compose port worker 8470)
+says 'compose: the page is published, for this machine alone' '127.0.0.1:' compose --profile demo port demo 8470
+port=$(compose --profile demo port demo 8470)
 says 'compose: the page can be looked at' 'namespaces' run --rm --network host --entrypoint node "$image" --input-type=module -e \
   'console.log(await (await fetch(`http://${process.argv[1]}/`)).text())' "$port"
 # In a browser, as a person sees it: laid out, with the colours of its parts, and the tables within the window.
@@ -75,18 +77,31 @@ says 'compose: the engine finds it healthy' 'healthy' docker inspect --format '{
 begin_call "$backend" 'import time
 time.sleep(120)'
 from=$SECONDS
-compose stop worker >/dev/null 2>&1
+compose --profile demo stop demo >/dev/null 2>&1
 took=$((SECONDS - from))
 wait "$answer" || true
 says 'compose stop: a call that outlasts the budget is answered' 'may have run in part' cat "$work/answer"
 says 'compose stop: the worker ends by itself, with exit code 0' 'exited with 0.' ended "$worker"
 at_most 'compose stop: within its grace period' "$took" 34 s
 figures+=("compose stop with a call that outlasts the budget of 25 s: $took s")
-compose start worker >/dev/null 2>&1
+compose --profile demo start demo >/dev/null 2>&1
 wait_for 60 '200 namespaces' readyz "$worker" || true
 says 'compose start: serves again on the same volume' 'completed' call "$backend" 'print(1)'
 compose --profile demo down --volumes --timeout 35 >/dev/null 2>&1
 says 'compose down: leaves no container' '0' bash -c "docker ps --all --quiet --filter label=com.docker.compose.project=$project | wc -l"
 
-printf 'FLEXUS_API_BASEURL=https://backend.example/\nFLEXUS_API_KEY=fx-of-the-env-file\n' >"$folder/.env"
-says 'compose: .env goes before the demo'\''s settings' 'https://backend.example/' compose config
+# What .env says reaches the worker, and the demo's address and key never do.
+setting() { # service, variable: what Compose gives it, empty where nothing
+  compose --profile demo config --format json | inside node -i "$image" -e '
+    const { services } = JSON.parse(require("fs").readFileSync(0, "utf8"))
+    console.log(`<${services[process.argv[1]].environment[process.argv[2]] ?? ""}>`)' "$1" "$2"
+}
+says 'compose: without an .env the worker has no key' '<>' setting worker FLEXUS_API_KEY
+says 'compose: without an .env the worker runs 4 calls at once' '<4>' setting worker MAX_CONCURRENT_CALLS
+printf '%s\n' FLEXUS_API_BASEURL=https://backend.example/ MAX_CONCURRENT_CALLS=8 DRAIN_MS=5000 HEALTH_PORT=9000 >"$folder/.env"
+says 'compose: .env has the address' '<https://backend.example/>' setting worker FLEXUS_API_BASEURL
+says 'compose: an .env with an address and no key gives no key' '<>' setting worker FLEXUS_API_KEY
+says 'compose: .env has the calls at once' '<8>' setting worker MAX_CONCURRENT_CALLS
+says 'compose: .env has the time for a drain' '<5000>' setting worker DRAIN_MS
+says 'compose: .env has the health port' '<9000>' setting worker HEALTH_PORT
+says 'compose: .env is not the demo'\''s' '<http://demo-backend:8471/>' setting demo FLEXUS_API_BASEURL

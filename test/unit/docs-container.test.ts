@@ -80,41 +80,21 @@ describe('docker-compose.yml', () => {
     ['mem_limit: 2560m', '--memory 2560m'],
     ['memswap_limit: 2560m', '--memory-swap 2560m'],
     ['/tmp:mode=1777,size=1g', '--tmpfs /tmp:mode=1777,size=1g'],
-    ['MAX_CONCURRENT_CALLS: "4"', '--env MAX_CONCURRENT_CALLS=4'],
+    ['MAX_CONCURRENT_CALLS: $' + '{MAX_CONCURRENT_CALLS:-4}', '--env MAX_CONCURRENT_CALLS=4'],
   ])('%s is what the image test runs with', (setting, option) => {
     expect(compose).toContain(setting)
     expect(script).toContain(option)
   })
 
   test('waits for a drain and ten seconds more', () => {
-    const drainMs = Number(/DRAIN_MS: "(\d+)"/.exec(compose)?.[1])
+    const drainMs = Number(/DRAIN_MS: \$\{DRAIN_MS:-(\d+)\}/.exec(compose)?.[1])
     const graceSeconds = Number(/stop_grace_period: (\d+)s/.exec(compose)?.[1])
     expect(graceSeconds).toBe(drainMs / 1000 + 10)
   })
 
-  test('gives the demo a backend that a worker without an .env comes to', () => {
-    const demo = Object.fromEntries(
-      read('docker/demo.env')
-        .split('\n')
-        .filter(line => line.includes('=') && !line.startsWith('#'))
-        .map(line => line.split(/=(.*)/s).slice(0, 2)),
-    ) as Record<string, string>
-    const { backend } = loadConfig({ HOME: '/home/u', ...demo }, { cpus: 2, memoryBytes: 4e9 }, { backend: true })
-    const { hostname, port } = new URL(backend?.baseUrl ?? '')
-    expect(compose).toContain(`aliases: [${hostname}]`)
-    expect(compose).toContain(`command: [backend, --host, 0.0.0.0, --port, "${port}"]`)
-  })
-
-  test('publishes the port that the image exposes, for this machine alone', () => {
-    const port = /^EXPOSE (\d+)$/m.exec(read('Dockerfile'))?.[1]
-    expect(compose).toContain(`- "127.0.0.1:${port}:${port}"`)
-    expect(compose).toContain(`HEALTH_PORT: "${port}"`)
-    expect(compose.match(/^ +ports:/gm)).toHaveLength(1)
-  })
-
   test('gives the memory that its calls at once need', () => {
     const memoryMib = Number(/mem_limit: (\d+)m/.exec(compose)?.[1])
-    const calls = /MAX_CONCURRENT_CALLS: "(\d+)"/.exec(compose)?.[1]
+    const calls = /MAX_CONCURRENT_CALLS:-(\d+)\}/.exec(compose)?.[1]
     const host = { cpus: 2, memoryBytes: memoryMib * 1024 ** 2 }
     const config = loadConfig({ HOME: '/home/u', MAX_CONCURRENT_CALLS: calls }, host, { backend: false })
     expect(config.warnings).toEqual([])
