@@ -3,7 +3,7 @@
 # settings (landlock tier), as docker-compose.yml says (namespaces tier) and with others, and docker-compose.yml with Compose itself.
 #
 #   docker/test.sh            with the engine that `docker` reaches; as root, one is started for the test if there is none
-#   BASE=… RUNTIME=… …        other base images; if the default ones can't be pulled, make-base.sh makes stand-ins
+#   BASE=… RUNTIME=… …        other base images (SNAPSHOT=…: Debian's packages of that time); if the default ones can't be pulled, make-base.sh makes stand-ins
 #   CASES=FOLDER …            the cases of a folder (*.jsonl, and run.mjs, which node runs) with each kind of settings as well
 #   SCREENSHOT=FILE …         keeps the picture of the worker's page (PNG), which is made where chromium is installed
 #   KEEP_IMAGE=1 …            leaves the image behind
@@ -55,7 +55,7 @@ if ! usable "$base" || ! usable "$runtime"; then
   base=python-execute-base:node
   runtime=python-execute-base:debian
 fi
-docker build --quiet --network host --build-arg "BASE=$base" --build-arg "RUNTIME=$runtime" \
+docker build --quiet --network host --build-arg "BASE=$base" --build-arg "RUNTIME=$runtime" --build-arg "SNAPSHOT=${SNAPSHOT:-}" \
   --build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || echo unknown)" \
   --build-arg "CREATED=$(TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)" \
   --tag "$image" . >/dev/null

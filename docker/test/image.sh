@@ -14,6 +14,9 @@ for name in title description version revision created source licenses; do
   value=$(docker image inspect --format "{{index .Config.Labels \"org.opencontainers.image.$name\"}}" "$image")
   if [ -n "$value" ]; then passed "carries the label $name: ${value:0:60}"; else failed "carries the label $name"; fi
 done
+says 'carries the label base.name' "$runtime" docker image inspect \
+  --format '{{index .Config.Labels "org.opencontainers.image.base.name"}}' "$image"
+says 'lists its packages with their versions' 'python3-numpy	' inside dpkg-query "$image" --show
 says 'says its version' "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' package.json)" "${default[@]}" "$image" --version
 says 'refuses to start without a backend' 'FLEXUS_API_BASEURL' "${default[@]}" "$image"
 succeeds 'has the libraries that the image promises' "${default[@]}" "$image" exec - <<<'import numpy, pandas, matplotlib.pyplot, scipy.stats, sympy, openpyxl, lxml.etree, PIL.Image, tabulate, dateutil, requests, bs4'

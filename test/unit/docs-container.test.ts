@@ -1,8 +1,12 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { promisify } from 'node:util'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { loadConfig } from '../../src/config.js'
 import { startHealthServer } from '../../src/telemetry/health-server.js'
@@ -116,12 +120,44 @@ describe('Dockerfile', () => {
     expect(names.filter(name => name !== 'NODE_ENV' && !new RegExp(`^#?${name}=`, 'm').test(example))).toEqual([])
   })
 
-  test.each(['version', 'revision', 'created', 'source', 'licenses', 'title', 'description'])(
+  test.each(['version', 'revision', 'created', 'source', 'licenses', 'title', 'description', 'base\\.name'])(
     'has the label %s',
     name => {
       expect(dockerfile).toMatch(new RegExp(`org\\.opencontainers\\.image\\.${name}="[^"]+"`))
     },
   )
+
+  test.each(['BASE', 'RUNTIME', 'SNAPSHOT'])('takes %s, and docs/operations.md says so', name => {
+    expect(dockerfile).toMatch(new RegExp(`^ARG ${name}=`, 'm'))
+    expect(read('docs/operations.md')).toMatch(new RegExp(`\`${name}[\`=]`))
+  })
+
+  test('takes every image from an argument, so that all can be pinned by digest', () => {
+    const images = [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(match => match[1])
+    expect(images.sort()).toEqual(['$' + '{BASE}', '$' + '{BASE}', '$' + '{RUNTIME}'])
+  })
+
+  test.each([
+    ['', ''],
+    ['20260131T000000Z', '-o Dir::Etc::sourcelist=LIST -o Dir::Etc::sourceparts=/dev/null'],
+  ])('with SNAPSHOT=%j asks the archive of that time alone, where one is named', async (snapshot, options) => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'snapshot-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const list = path.join(folder, 'list')
+    const part =
+      /if \[ -n "\$SNAPSHOT"[\s\S]*? fi /.exec(dockerfile)?.[0].replaceAll('/tmp/snapshot.list', list) ?? 'exit 9'
+    expect(dockerfile.match(/apt-get (update|install)/)).toBeNull() // without "$@"
+    const env = { SNAPSHOT: snapshot, DEBIAN: 'trixie' }
+    const { stdout } = await promisify(execFile)('sh', ['-c', `${part.replaceAll('\\\n', ' ')}\necho "$@"`], { env })
+    expect(stdout).toBe(`${options.replace('LIST', list)}\n`)
+    const archive = 'deb [check-valid-until=no] http://snapshot.debian.org/archive'
+    expect(await readFile(list, 'utf8').catch(() => '')).toBe(
+      snapshot === ''
+        ? ''
+        : `${archive}/debian/${snapshot} trixie main\n${archive}/debian/${snapshot} trixie-updates main\n` +
+            `${archive}/debian-security/${snapshot} trixie-security main\n`,
+    )
+  })
 
   test('runs as a user of its own, and lets any uid of group 0 write the journal', () => {
     expect(dockerfile).toMatch(/^USER worker$/m)
