@@ -3,12 +3,17 @@
 
 failures=0
 figures=()
+untested=()
 
 passed() { echo "ok      $1"; }
 failed() {
   failures=$((failures + 1))
   echo "FAILED  $1"
   [ $# -lt 2 ] || sed 's/^/        /' <<<"$2"
+}
+not_tested() { # what, and why
+  untested+=("$1")
+  echo "NOT TESTED: $1"
 }
 says() { # sentence, expected text, command…
   local sentence=$1 expected=$2 output

@@ -65,7 +65,7 @@ assert image.size == (1000, 800) and len(colours) > 20
 assert colours.get((0x1a, 0x7f, 0x37), 0) > 500 and colours.get((0, 0, 0), 0) > 500' <"$work/page.png"
   [ -z "${SCREENSHOT:-}" ] || cp "$work/page.png" "$SCREENSHOT"
 else
-  echo 'NOT TESTED: the page in a browser (Debian: chromium)'
+  not_tested 'the page in a browser, for which chromium is needed'
 fi
 says 'compose: the backend is published nowhere' 'map[]' docker inspect --format '{{.HostConfig.PortBindings}}' "$backend"
 says 'compose: no way to send calls but from the backend'\''s own container' '403' script "$worker" \

@@ -135,6 +135,13 @@ describe.each(variants)('the %s variant', (name, objects) => {
     expect(policy.ingress).toMatchObject([{ ports: [{ port: 'health' }] }])
     expect(policy.egress).toMatchObject([
       {
+        to: [
+          {
+            namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } },
+            podSelector: { matchLabels: { 'k8s-app': 'kube-dns' } },
+          },
+          { ipBlock: { cidr: '169.254.20.10/32' } }, // where NodeLocal DNSCache listens
+        ],
         ports: [
           { port: 53, protocol: 'UDP' },
           { port: 53, protocol: 'TCP' },
@@ -158,6 +165,13 @@ describe.each(variants)('the %s variant', (name, objects) => {
       capabilities: { drop: ['ALL'] },
     })
     expect(container.image).toBe(`python-execute-worker:${/ARG VERSION=(.*)/.exec(dockerfile)?.[1]}`)
+  })
+
+  test('names every image with the version as its tag', () => {
+    const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { version: string }
+    const images = [...JSON.stringify(objects).matchAll(/"image":"([^"]+)"/g)].map(match => match[1])
+    expect(images.length).toBe(name === 'userns' ? 2 : 1)
+    expect(new Set(images)).toEqual(new Set([`python-execute-worker:${version}`]))
   })
 
   test('has a volume of its own for the journal, and another one for what may go', () => {
