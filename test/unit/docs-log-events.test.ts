@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
 
@@ -16,15 +17,18 @@ interface LogCall {
 
 /** Every call of a logger in src/: a method named as a level, of something that is called log, or log[level](…). */
 function logCalls(): LogCall[] {
+  const folder = fileURLToPath(root)
+  const { config } = ts.readConfigFile(`${folder}tsconfig.build.json`, ts.sys.readFile)
+  const { fileNames, options } = ts.parseJsonConfigFileContent(config, ts.sys, folder)
+  const program = ts.createProgram(fileNames, options)
+  const checker = program.getTypeChecker()
   const found: LogCall[] = []
-  for (const name of readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' })) {
-    if (!name.endsWith('.ts')) continue
-    const text = readFileSync(new URL(`src/${name}`, root), 'utf8')
-    const file = ts.createSourceFile(name, text, ts.ScriptTarget.ES2023, true)
+  for (const file of program.getSourceFiles()) {
+    if (!file.fileName.startsWith(`${folder}src/`)) continue
     const visit = (node: ts.Node): void => {
       if (ts.isCallExpression(node)) {
         const level = levelOf(node.expression)
-        if (level !== null) found.push(described(node, level, name, file))
+        if (level !== null) found.push(described(node, level, file, checker))
       }
       ts.forEachChild(node, visit)
     }
@@ -41,16 +45,21 @@ function levelOf(callee: ts.Expression): string | null {
   return ts.isElementAccessExpression(callee) && isLog(callee.expression) ? 'varies' : null
 }
 
-function described(node: ts.CallExpression, level: string, name: string, file: ts.SourceFile): LogCall {
+function described(node: ts.CallExpression, level: string, file: ts.SourceFile, checker: ts.TypeChecker): LogCall {
   const last = node.arguments.at(-1)
-  const object = node.arguments.find(ts.isObjectLiteralExpression)
+  const object = node.arguments.length > 1 ? node.arguments[0] : undefined
   return {
-    where: `src/${name}:${file.getLineAndCharacterOfPosition(node.getStart()).line + 1}`,
+    where: `${file.fileName}:${file.getLineAndCharacterOfPosition(node.getStart()).line + 1}`,
     message: last !== undefined && ts.isStringLiteral(last) ? last.text : null,
     level,
-    fields: (object?.properties ?? []).flatMap(property =>
-      property.name === undefined ? [] : [property.name.getText()],
-    ),
+    // Of its type: what is spread into it, or was made elsewhere, has its fields too.
+    fields:
+      object === undefined
+        ? []
+        : checker
+            .getTypeAtLocation(object)
+            .getProperties()
+            .map(({ name }) => name),
   }
 }
 
@@ -87,8 +96,20 @@ describe('log events', () => {
     expect(rows.map(row => `${row.level}: ${row.message}`).sort()).toEqual([...inCode].sort())
   })
 
-  test.each(rows.map(row => [row.message, row] as const))('%s: its fields are listed', (message, row) => {
+  test.each(rows.map(row => [row.message, row] as const))('%s: its fields are listed, and no other', (message, row) => {
     const inCode = calls.filter(call => call.message === message).flatMap(call => call.fields)
-    expect(inCode.filter(field => !row.fields.includes(field))).toEqual([])
+    expect([...row.fields].sort()).toEqual([...new Set(inCode)].sort())
+  })
+
+  test('fields that are spread into an event are found', () => {
+    const fields = calls.find(call => call.message === 'call handled')?.fields ?? []
+    expect(fields).toEqual(expect.arrayContaining(['status', 'cpu_ms', 'delta_bytes_dropped']))
+  })
+
+  test('say of a worker that can not start every code that it ends with, and each has a line in the runbook', () => {
+    const text = readFileSync(new URL('docs/operations.md', root), 'utf8')
+    const row = text.split('\n').find(line => line.startsWith('| worker can not start')) ?? ''
+    expect(row.match(/\b\d\d\b/g)).toEqual(['69', '70', '71', '78'])
+    expect(text.split('**78.**')[1]?.split('\n\n')[0]).toContain('in use by another worker')
   })
 })
