@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { afterEach, expect, it } from 'vitest'
 import { startEmbeddedBackend } from '../../src/dev/embedded-backend.js'
@@ -8,6 +9,7 @@ import { descendants, type ProcessFacts, survivors } from '../e2e/support/proces
 import { endPrograms, leftFolders, startWorkerProcess } from '../e2e/support/worker-process.js'
 import { sandboxConfig } from '../sandbox/support/config.js'
 import { readablePython } from '../sandbox/support/pythons.js'
+import { GROWTH_MOST_BYTES_A_CALL, growthPerCall, heldBytes, type Sample } from './support/growth.js'
 import { settled, useOf } from './support/use.js'
 
 /** A few hundred show a leak of one thing a call; what leaks less often, and memory, takes thousands. */
@@ -17,7 +19,9 @@ const WARM_UP = Math.round(CALLS / 2)
 const TIMEOUT_MS = 60_000 + CALLS * 300
 /** With the memory that a large machine has, V8 puts off collecting for longer than this test lasts; a leak breaks this bound. */
 const HEAP_MIB = 160
-/** Wide: garbage that was not collected lately. 2 500 calls that kept 32 KiB each would be over it. */
+/** Between two looks at the heap. */
+const STEP = Math.max(1, Math.ceil((CALLS - WARM_UP) / 10))
+/** Of what is outside of the heap, and so wide; memory is judged by what each call adds to the heap and to buffers. */
 const RSS_GROWTH_MOST_BYTES = 64 * 1024 * 1024
 /** A zygote of each kind that was replaced, as long as it has parked sandboxes; a connection that is being closed. */
 const SOME = 6
@@ -30,6 +34,7 @@ const SCRIPTS: readonly { readonly code: string; readonly status: string }[] = [
   { code: 'open("file.txt", "w").write("x" * 10_000)\nprint("written")', status: 'completed' },
   { code: 'for _ in range(2_000): print("y" * 100)', status: 'completed' },
 ]
+const PROBE = fileURLToPath(new URL('./support/resources.mjs', import.meta.url))
 const scriptOf = (call: number) => SCRIPTS[call % SCRIPTS.length] ?? { code: '', status: '' }
 
 afterEach(endPrograms)
@@ -42,7 +47,8 @@ it(
       const program = await startWorkerProcess(backend, {
         SANDBOX_PRELOAD: 'numpy',
         LOG_LEVEL: 'warn',
-        NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}`,
+        STDOUT_KEPT_BYTES: '2000', // answers are kept on purpose, and large ones would look like a leak
+        NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB} --import=${PROBE}`,
       })
       const all: string[] = []
       const take = async (from: number, to: number) => {
@@ -55,11 +61,18 @@ it(
       await take(0, WARM_UP)
       const before = await settled(() => useOf(program))
       const begun = performance.now()
-      await take(WARM_UP, CALLS)
+      const samples: Sample[] = [{ calls: WARM_UP, bytes: await heldBytes(program) }]
+      for (let from = WARM_UP; from < CALLS; from += STEP) {
+        const to = Math.min(CALLS, from + STEP)
+        await take(from, to)
+        samples.push({ calls: to, bytes: await heldBytes(program) })
+      }
       const perSecond = Math.round(((CALLS - WARM_UP) * 1000) / (performance.now() - begun))
       const after = await settled(() => useOf(program))
-      const figures = JSON.stringify({ calls: CALLS, perSecond, before, after })
+      const growth = Math.round(growthPerCall(samples))
+      const figures = JSON.stringify({ calls: CALLS, perSecond, growth, before, after, samples })
       if (process.env['SOAK_CALLS']) process.stdout.write(`${figures}\n`)
+      expect(growth, figures).toBeLessThan(GROWTH_MOST_BYTES_A_CALL)
       expect(after.rssBytes - before.rssBytes, figures).toBeLessThan(RSS_GROWTH_MOST_BYTES)
       expect(after.descriptors - before.descriptors, figures).toBeLessThanOrEqual(SOME)
       expect(after.processes - before.processes, figures).toBeLessThanOrEqual(SOME)

@@ -9,6 +9,7 @@ import { endPrograms, type Program, startWorkerProcess } from '../e2e/support/wo
 import { findingsOf } from '../fault/support/cell.js'
 import { startProxy, type WireProxy } from '../fault/support/proxy.js'
 import { inTurn, WIRE_FAULTS, type WireFault } from '../fault/support/wire-faults.js'
+import { GROWTH_MOST_BYTES_A_CALL, heldBytes } from './support/growth.js'
 import { settled, useOf } from './support/use.js'
 
 const CALLS = Number(process.env['SOAK_FAULT_CALLS'] || 300)
@@ -133,7 +134,11 @@ it(
         )
         await backend.waitFor(() => backend.subscribers === 1, RECOVERY_MS)
       }
-      const use = async () => ({ ...useOf(program), ...(await resourcesOf(program)) })
+      const use = async () => ({
+        ...useOf(program),
+        ...(await resourcesOf(program)),
+        heldBytes: await heldBytes(program),
+      })
 
       await take(Math.round(CALLS / 2))
       await sleep(5_000) // for idle connections to be closed
@@ -150,6 +155,8 @@ it(
         `faults: soak (FAULT_SEED=${SEED}): ${faults} faults, ${calls.length} calls, lost = ${lost.length}, doubled = ${doubled.length}; ${figures}\n`,
       )
       expect([...lost, ...doubled]).toEqual([])
+      const growth = (after.heldBytes - before.heldBytes) / (CALLS - Math.round(CALLS / 2))
+      expect(growth, figures).toBeLessThan(GROWTH_MOST_BYTES_A_CALL)
       expect(after.rssBytes - before.rssBytes, figures).toBeLessThan(RSS_GROWTH_MOST_BYTES)
       for (const name of ['descriptors', 'processes', 'timers', 'handles'] as const) {
         expect(after[name] - before[name], `${name}: ${figures}`).toBeLessThanOrEqual(SOME)
