@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 not_tested() {
   echo "NOT TESTED: cgroup v2 limits: $1"
-  exit 0
+  exit 69
 }
 
 [ "$(uname -m)" = x86_64 ] || not_tested 'the virtual machine is made for x86_64'

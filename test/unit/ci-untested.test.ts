@@ -49,9 +49,9 @@ not_tested 'the rest'`
     expect(run("as_far_as_possible bash -c 'exit 3'\necho later")).toMatchObject({ status: 3, stdout: '' })
   })
 
-  test('asks so of Kubernetes and the image, and tells at its very end', () => {
+  test('asks so of Kubernetes, the image and the virtual machine, and tells at its very end', () => {
     const full = read('.ci/full')
-    for (const program of ['docker/kubernetes/test.sh', 'docker/test.sh']) {
+    for (const program of ['test/cgroup-vm.sh', 'docker/kubernetes/test.sh', 'docker/test.sh']) {
       expect(full).toMatch(new RegExp(`^as_far_as_possible ${program}$`, 'm'))
     }
     expect(full.trimEnd().endsWith('\ntell_untested')).toBe(true)
