@@ -7,7 +7,7 @@ const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 const pages = ['README.md', ...readdirSync(new URL('docs/', root)).map(name => `docs/${name}`)]
 
 /** Of files, of messages, and of things that are no setting of ours. */
-const OTHER_CAPITALS = /^(SIG|CAP_|CLONE_|RLIMIT_|ENOSYS|EPERM|SYS_ADMIN|WAIT_SUBCHATS|CALL_)/
+const OTHER_CAPITALS = /^(SIG|CAP_|CLONE_|MADV_|RLIMIT_|ENOSYS|EPERM|SYS_ADMIN|WAIT_SUBCHATS|CALL_)/
 
 describe.each(pages)('%s', page => {
   const text = read(page)
