@@ -8,7 +8,8 @@ const START_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 const CALL_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
 /** Of HandledCall: the limits at which we end code, and a person's cancellation. */
 const KILL_CAUSES = ['wall', 'cpu', 'memory', 'processes', 'workspace_bytes', 'workspace_files', 'cancelled']
-const SESSION_ENDS = ['network', 'directed', 'auth']
+const SESSION_ENDS = ['network', 'directed', 'auth', 'forbidden']
+const POST_FAILURES = ['gave_up', 'refused', 'forbidden', 'aborted']
 const QUEUE_BUCKETS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 
 /**
@@ -21,7 +22,7 @@ export class Metrics {
   readonly #calls: Histogram
   readonly #queue: Histogram
   readonly #start: Histogram
-  readonly #refused: Counter
+  readonly #callsRefused: Counter
   readonly #kills: Counter
   readonly #failedPosts: Counter
   readonly #refused: Counter
@@ -93,7 +94,7 @@ export class Metrics {
       help: 'From asking for a sandbox until the code starts in it',
       buckets: START_BUCKETS,
     })
-    this.#refused = new Counter({
+    this.#callsRefused = new Counter({
       ...name('calls_refused_total'),
       help: 'Calls that were answered "not run" though nothing was wrong with them, by reason',
       labelNames: ['why'],
@@ -120,7 +121,8 @@ export class Metrics {
     this.#dropped = new Counter({ ...name('delta_dropped_bytes_total'), help: 'Live output that was not streamed' })
     this.#dollars = new Counter({ ...name('dollars_total'), help: 'What calls have cost, at the configured prices' })
     for (const status of STATUSES) this.#calls.zero({ status })
-    for (const why of REFUSALS) this.#refused.inc({ why }, 0)
+    for (const why of REFUSALS) this.#callsRefused.inc({ why }, 0)
+    for (const why of POST_FAILURES) this.#failedPosts.inc({ why }, 0)
     for (const cause of KILL_CAUSES) this.#kills.inc({ cause }, 0)
     for (const reason of SESSION_ENDS) this.#reconnects.inc({ reason }, 0)
   }
@@ -133,7 +135,7 @@ export class Metrics {
     this.#calls.observe({ status: call.status }, call.totalMs / 1000)
     if (call.queueMs !== null) this.#queue.observe(call.queueMs / 1000)
     if (call.startMs !== null) this.#start.observe(call.startMs / 1000)
-    if (call.refused !== null) this.#refused.inc({ why: call.refused })
+    if (call.refused !== null) this.#callsRefused.inc({ why: call.refused })
     if (call.killedFor !== null) this.#kills.inc({ cause: call.killedFor })
     if (call.deltaBytesDropped > 0) this.#dropped.inc(call.deltaBytesDropped)
     if (call.dollars > 0) this.#dollars.inc(call.dollars)

@@ -146,7 +146,8 @@ describe('a value of a label', () => {
 
   test.each([
     ['kills_total', 'cause', ['wall', 'cpu', 'memory', 'processes', 'workspace_bytes', 'workspace_files', 'cancelled']],
-    ['reconnects_total', 'reason', ['network', 'auth', 'directed']],
+    ['reconnects_total', 'reason', ['network', 'auth', 'directed', 'forbidden']],
+    ['posts_failed_total', 'why', ['gave_up', 'refused', 'forbidden', 'aborted']],
     ['calls_refused_total', 'why', ['busy', 'deadline', 'drain', 'journal']],
     ['call_seconds_count', 'status', STATUSES],
   ] as const)(
