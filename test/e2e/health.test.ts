@@ -76,4 +76,4 @@ it('a worker whose log is not read for a while serves as ever, and the log is wh
   const lines = logLines(worker)
   expect(lines.filter(({ msg }) => msg === 'call handled')).toHaveLength(400)
   expect(lines.at(-1)?.['msg']).toBe('worker has stopped')
-})
+}, 90_000)
