@@ -31,6 +31,9 @@ interface Bait {
 /** The one line of JSON that each sandbox prints: a test that can't be run to its end has no line, and counts as failed. */
 const Found = z.object({ through: z.array(z.string()), left: z.array(z.string()).default([]) })
 
+/** Where code may leave a file, if only for want of a layer: then these are the host's own folders. */
+const WIDE_PLACES = ['/tmp', '/var/tmp', '/dev/shm', '/run', '/code']
+
 const ATTEMPT = `
 import json, mmap, os, resource, socket, time
 
@@ -80,7 +83,7 @@ left = []
 box = os.path.dirname(os.getcwd())
 for place in dict.fromkeys((
     os.getcwd(), f"{box}/code", f"{box}/home/sandbox", f"{box}/tmp", os.environ.get("HOME", "/"),
-    "/tmp", "/var/tmp", "/dev/shm", "/run", "/code",
+    *${JSON.stringify(WIDE_PLACES)},
 )):
     file = os.path.join(place, ${JSON.stringify(mark)})
     try:
@@ -185,7 +188,13 @@ async function sideBySide(pool: Pool, bait: Bait, config: SandboxConfig): Promis
   } finally {
     enough.abort('the self-test is over')
     await first
+    await removeMarks(bait.mark)
   }
+}
+
+/** Of a sandbox that could write to folders of the host: what it has left there. The name is this test's own. */
+async function removeMarks(mark: string): Promise<void> {
+  for (const place of WIDE_PLACES) await rm(path.join(place, mark), { force: true }).catch(() => {})
 }
 
 function foundIn(text: string): z.infer<typeof Found> | null {

@@ -6,9 +6,19 @@ import type { ToolCall } from '../../src/backend/protocol.js'
 import type { EmbeddedBackend } from '../../src/dev/embedded-backend.js'
 import { faults, startBackend, statusOf, streamed, textOf } from './support/answers.js'
 import { descendants, processWith, survivors } from './support/processes.js'
-import { endPrograms, leftFolders, startProgram, startWorkerProcess } from './support/worker-process.js'
+import { endPrograms, leftFolders, logLines, startProgram, startWorkerProcess } from './support/worker-process.js'
 
 afterEach(endPrograms)
+
+/** On a machine that is busy with other things. */
+const LATE = { timeout: 10_000 }
+
+/** To a process that may have ended. */
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {}
+}
 
 function pushSleeper(backend: EmbeddedBackend, seconds: number): ToolCall {
   return backend.pushCode(`import time\nprint("begun")\ntime.sleep(${seconds})\nprint("ended")`)
@@ -144,12 +154,18 @@ describe('SIGTERM', () => {
   it('twice while the sandbox is still starting exits at once, and no process is left', async () => {
     const backend = await startBackend()
     const worker = await startProgram(['start'], { FLEXUS_API_BASEURL: backend.url, FLEXUS_API_KEY: backend.apiKey })
-    while (descendants(worker.pid).length === 0) await sleep(10)
+    // What it waits for stands still, so that the start does, however long the signals take.
+    const held = () => descendants(worker.pid).filter(one => one.ppid === worker.pid && one.state === 'T')
+    while (held().length === 0) {
+      for (const { pid } of descendants(worker.pid)) sendSignal(pid, 'SIGSTOP')
+      await sleep(10)
+    }
     const below = descendants(worker.pid)
     worker.child.kill('SIGTERM')
-    await sleep(20)
+    await expect.poll(() => logLines(worker).filter(line => line['msg'] === 'signal received'), LATE).toHaveLength(1)
     worker.child.kill('SIGTERM')
     expect(await worker.exited).toEqual({ code: 143, signal: null })
+    for (const { pid } of below) sendSignal(pid, 'SIGCONT')
     expect(await survivors(below, 2_000)).toEqual([])
   })
 })

@@ -9,7 +9,7 @@ import { cellsOf, tallyOf } from './support/tally.js'
 const REFUSES = 'the journal can not be written: calls are kept in memory only, and kill -9 would lose them'
 const WORKS_AGAIN = 'the journal can be written again'
 /** It tries again every 5 s. */
-const NOTICED_MS = 15_000
+const NOTICED_MS = 60_000
 /** What is kept in memory alone before the worker takes no more. */
 const UNSAVED_MOST = 200
 
@@ -71,7 +71,7 @@ it('a worker that has 200 calls in memory alone takes no more, answers them, and
     const clear = backend.misbehave({ kind: 'http_status', status: 503 }, { operation: 'cloudtool_post_result' })
     for (let n = 0; n < UNSAVED_MOST + 20; n++) push()
     await backend.waitFor(() => states().includes('impaired'), 60_000)
-    await backend.waitFor(() => backend.subscribers === 0, 5_000)
+    await backend.waitFor(() => backend.subscribers === 0, 30_000)
     clear()
     disk.setReadOnly(false)
     await backend.waitFor(() => states().at(-1) === 'serving' && backend.subscribers === 1, 60_000)

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -28,6 +28,15 @@ const check = (folder: string) => {
   expect(imported.status, INSTALL).toBe(0)
   return spawnSync(SYSTEM_PYTHON, ['-B', join(folder, 'generate.py'), '--check'], { encoding: 'utf8' })
 }
+
+it('leaves nothing of what the code under a filter has written to its home and temporary folder', async () => {
+  const code = 'import os, tempfile\nprint(os.environ["HOME"])\nprint(os.path.dirname(tempfile.mkdtemp()))'
+  const { stdout } = await under('none', code)
+  const places = stdout.trim().split('\n')
+  expect(new Set(places).size).toBe(1)
+  expect(places).not.toContain(tmpdir())
+  expect(places.filter(place => existsSync(place))).toEqual([])
+})
 
 describe('the committed filters', () => {
   it('are what libseccomp makes of the policy, and answer every call as the policy says', () => {

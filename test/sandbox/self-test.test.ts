@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { pino } from 'pino'
 import { afterEach, describe, expect, it } from 'vitest'
 import { doctor } from '../../src/commands/doctor.js'
@@ -74,6 +75,14 @@ it('names the files of another sandbox, and the folder of all, where no rule kee
 
 it('names the files of another sandbox where each works in a folder of the host', async () => {
   expect(await throughWithout('namespaces', ['mount', 'landlock'])).toContain('see another sandbox’s files')
+})
+
+it('leaves nothing on the host, where no layer keeps its sandboxes from writing there', async () => {
+  const marks = () =>
+    ['/tmp', '/var/tmp', '/dev/shm'].flatMap(place => readdirSync(place).filter(name => /^self-test-/.test(name)))
+  const before = marks()
+  expect(await throughWithout('namespaces', ['mount', 'landlock'])).not.toEqual([])
+  expect(marks().filter(name => !before.includes(name))).toEqual([])
 })
 
 describe('doctor', () => {

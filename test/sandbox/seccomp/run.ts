@@ -1,4 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** The Python that libseccomp's binding of the distribution belongs to; also the one with numpy and pandas. */
@@ -12,7 +15,10 @@ export const VARIANTS = [...GUESTS, 'warden'] as const
 
 type Ended = { stdout: string; stderr: string; code: number | null; signal: NodeJS.Signals | null }
 
-/** Runs `before`, loads the filter `variant` and runs `code`, in a process without PYTHON* variables. Never rejects for what the code does. */
+/**
+ * Runs `before`, loads the filter `variant` and runs `code`, in a process without PYTHON* variables, with a home and temporary folder that is
+ * removed afterwards. Never rejects for what the code does.
+ */
 export const under = (
   variant: string,
   code: string,
@@ -21,8 +27,9 @@ export const under = (
   timeout = 25_000,
 ): Promise<Ended> =>
   new Promise((resolve, reject) => {
+    const home = mkdtempSync(join(tmpdir(), 'seccomp-'))
     const child = spawn(python, ['-BI', UNDER, FOLDER, variant, before], {
-      env: { PATH: '/usr/bin:/bin', HOME: '/tmp', LANG: 'C.UTF-8', MPLBACKEND: 'Agg' },
+      env: { PATH: '/usr/bin:/bin', HOME: home, TMPDIR: home, LANG: 'C.UTF-8', MPLBACKEND: 'Agg' },
       timeout,
     })
     const ended: Ended = { stdout: '', stderr: '', code: null, signal: null }
@@ -32,8 +39,15 @@ export const under = (
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       ended.stderr += text
     })
-    child.on('error', reject)
-    child.on('close', (exitCode, signal) => resolve({ ...ended, code: exitCode, signal }))
+    const clear = () => rmSync(home, { recursive: true, force: true, maxRetries: 3 })
+    child.on('error', error => {
+      clear()
+      reject(error)
+    })
+    child.on('close', (exitCode, signal) => {
+      clear()
+      resolve({ ...ended, code: exitCode, signal })
+    })
     child.stdin.on('error', () => {})
     child.stdin.end(code)
   })

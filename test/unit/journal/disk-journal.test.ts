@@ -50,7 +50,9 @@ async function afterCrash(stateDir: string, changes: Partial<DiskJournalOptions>
 const files = (stateDir: string, of = 'calls') =>
   existsSync(path.join(stateDir, of)) ? readdirSync(path.join(stateDir, of)) : []
 const states = (journal: DiskJournal) => journal.leftovers().map(({ key, state }) => `${key} ${state}`)
-const turn = () => new Promise(resolve => setTimeout(resolve, 20))
+/** Until that many records have their names. */
+const onDisk = (stateDir: string, records: number) =>
+  expect.poll(() => files(stateDir).filter(name => name.endsWith('.json')), { timeout: 10_000 }).toHaveLength(records)
 
 describe('DiskJournal', () => {
   it('knows after a crash how far each call had come', async () => {
@@ -62,7 +64,7 @@ describe('DiskJournal', () => {
     journal.claim('done', callOf('done'))
     await journal.started('done')
     await journal.settled('done', ANSWER)
-    await turn()
+    await onDisk(dir, 3)
     const next = await afterCrash(dir)
     expect(states(next).toSorted()).toEqual(['done settled', 'running started', 'waiting claimed'])
     expect(next.leftovers()[0]?.call.fcall_untrusted_key).toBe(KEY)
@@ -179,7 +181,7 @@ describe('DiskJournal', () => {
     const journal = await open(dir)
     journal.claim('c', callOf('c'))
     journal.asking('c')
-    await turn()
+    await onDisk(dir, 1)
     expect(states(await afterCrash(dir))).toEqual(['c claimed'])
   })
 
@@ -253,7 +255,7 @@ describe('DiskJournal', () => {
     const dir = folder()
     const journal = await open(dir)
     journal.claim('waited', callOf('waited'))
-    await expect.poll(() => files(dir).filter(name => name.endsWith('.json'))).toHaveLength(1)
+    await onDisk(dir, 1)
     const calls = path.join(dir, 'calls')
     renameSync(calls, `${calls}.away`)
     expect(await journal.started('waited')).toBe(false)
