@@ -162,13 +162,18 @@ export function loadConfig(env: Environment, host: HostFacts, needs: { readonly 
   if (faults.length > 0) throw configError(faults, misspelt, given)
 
   const { limits } = related
+  const stateDir = path.resolve(values.STATE_DIR ?? defaultStateDir(given))
+  const place =
+    values.STATE_DIR === undefined || path.isAbsolute(values.STATE_DIR)
+      ? []
+      : [`STATE_DIR=${values.STATE_DIR} is relative to where the worker is started: it is ${stateDir}`]
   return deepFreeze({
     serviceName: values.SERVICE_NAME,
     backend: reach.backend,
     fgroupId: values.FGROUP_ID ?? null,
     fuserId: values.FUSER_ID ?? null,
     shared: values.SHARED,
-    stateDir: path.resolve(values.STATE_DIR ?? defaultStateDir(given)),
+    stateDir,
     logLevel: values.LOG_LEVEL,
     sandbox: {
       python: values.SANDBOX_PYTHON,
@@ -203,7 +208,7 @@ export function loadConfig(env: Environment, host: HostFacts, needs: { readonly 
       gibSecondDollars: values.PRICE_GIB_SECOND,
       callDollars: values.PRICE_CALL,
     },
-    warnings: [...related.warnings, ...reach.warnings, ...misspelt],
+    warnings: [...place, ...related.warnings, ...reach.warnings, ...misspelt],
   })
 }
 

@@ -44,8 +44,14 @@ export function relatedLimits(
   }
 
   const memoryBytes = values.SANDBOX_MEMORY_MB ?? 512 * MIB
-  const workspaceBytes =
-    values.SANDBOX_WORKSPACE_MB ?? Math.max(values.SANDBOX_FILE_MB ?? 0, Math.min(256 * MIB, memoryBytes))
+  const usualWorkspaceBytes = Math.min(256 * MIB, memoryBytes)
+  const workspaceBytes = values.SANDBOX_WORKSPACE_MB ?? Math.max(values.SANDBOX_FILE_MB ?? 0, usualWorkspaceBytes)
+  if (values.SANDBOX_WORKSPACE_MB === undefined && workspaceBytes > usualWorkspaceBytes) {
+    const mib = workspaceBytes / MIB
+    warnings.push(
+      `SANDBOX_FILE_MB=${mib} raises SANDBOX_WORKSPACE_MB, which is not set, from ${usualWorkspaceBytes / MIB} to ${mib}`,
+    )
+  }
   const fileBytes = values.SANDBOX_FILE_MB ?? Math.min(128 * MIB, workspaceBytes)
   if (fileBytes > workspaceBytes) {
     faults.push({
@@ -60,18 +66,21 @@ export function relatedLimits(
   }
   if (workspaceBytes > memoryBytes) {
     warnings.push(
-      `the workspace (${workspaceBytes / MIB} MiB) is larger than the memory limit (SANDBOX_MEMORY_MB=${memoryBytes / MIB}), ` +
+      `the workspace (SANDBOX_WORKSPACE_MB, ${workspaceBytes / MIB} MiB) is larger than the memory limit (SANDBOX_MEMORY_MB=${memoryBytes / MIB}), ` +
         'which counts the bytes of files too: code that fills its workspace runs out of memory first',
     )
   }
 
   const fit = fittingSlots(host, memoryBytes)
-  const slots = values.MAX_CONCURRENT_CALLS ?? Math.max(1, fit.slots)
-  if (slots > fit.slots) {
-    const asked =
-      values.MAX_CONCURRENT_CALLS === undefined ? 'one call at once (the least)' : `MAX_CONCURRENT_CALLS=${slots}`
+  const slots = values.MAX_CONCURRENT_CALLS ?? Math.max(1, Math.min(fit.byCpu, fit.byMemory))
+  const asked =
+    values.MAX_CONCURRENT_CALLS === undefined ? 'one call at once (the least)' : `MAX_CONCURRENT_CALLS=${slots}`
+  if (slots > fit.byMemory) warnings.push(memoryWarning(asked, slots, memoryBytes, host))
+  else if (slots > fit.byCpu) {
+    const lower = values.MAX_CONCURRENT_CALLS === undefined || slots === 1 ? '' : ', or lower MAX_CONCURRENT_CALLS'
     warnings.push(
-      `${asked} is more than this machine surely holds: ${fit.arithmetic}; calls that use their limits together may run out`,
+      `${asked} is more than ${Number(host.cpus.toFixed(2))} CPUs serve well (${SLOTS_PER_CPU} for each): code runs slowly; ` +
+        `give the container ${slots / SLOTS_PER_CPU} CPUs${lower}`,
     )
   }
   return {
@@ -81,16 +90,23 @@ export function relatedLimits(
   }
 }
 
-function fittingSlots(host: HostFacts, memoryBytes: number): { readonly slots: number; readonly arithmetic: string } {
-  const byCpu = Math.floor(SLOTS_PER_CPU * host.cpus)
-  const byMemory = Math.max(0, Math.floor((host.memoryBytes - WORKER_BYTES) / memoryBytes))
-  const slots = Math.min(byCpu, byMemory)
-  const cpus = Number(host.cpus.toFixed(2))
-  const hostMib = Math.floor(host.memoryBytes / MIB)
+function fittingSlots(host: HostFacts, memoryBytes: number): { readonly byCpu: number; readonly byMemory: number } {
   return {
-    slots,
-    arithmetic:
-      `min(${SLOTS_PER_CPU} × ${cpus} CPUs = ${byCpu}, ` +
-      `(${hostMib} MiB − ${WORKER_BYTES / MIB} MiB) ÷ ${memoryBytes / MIB} MiB = ${byMemory}) = ${slots}`,
+    byCpu: Math.floor(SLOTS_PER_CPU * host.cpus),
+    byMemory: Math.max(0, Math.floor((host.memoryBytes - WORKER_BYTES) / memoryBytes)),
   }
+}
+
+function memoryWarning(asked: string, slots: number, memoryBytes: number, host: HostFacts): string {
+  const needMib = (WORKER_BYTES + slots * memoryBytes) / MIB
+  const lower = slots === 1 ? 'SANDBOX_MEMORY_MB' : 'MAX_CONCURRENT_CALLS or SANDBOX_MEMORY_MB'
+  const danger =
+    slots === 1
+      ? 'a call that uses its limit may be ended by the kernel, and the worker with it'
+      : 'calls that use their limits together may run out'
+  return (
+    `${asked} needs ${WORKER_BYTES / MIB} MiB for the worker and ${slots} × ${memoryBytes / MIB} MiB, ${needMib} MiB of memory, ` +
+    `and there are ${Math.floor(host.memoryBytes / MIB)} MiB: ${danger}; ` +
+    `give the container at least ${needMib} MiB, or lower ${lower}`
+  )
 }

@@ -33,8 +33,11 @@ export function configError(faults: readonly Fault[], hints: readonly string[], 
 function given(variable: string, env: Environment): string {
   const value = env[variable]
   if (value === undefined) return 'not set'
-  if (SECRET_VARIABLES.includes(variable)) return `got a value of ${value.length} characters (not shown)`
-  return `got ${show(value, env)}`
+  const quote = /^["']/.test(value)
+    ? ' that starts with a quote, which docker’s --env-file keeps: leave the quotes out'
+    : ''
+  if (!SECRET_VARIABLES.includes(variable)) return `got ${show(value, env)}${quote === '' ? '' : `, a value${quote}`}`
+  return `got a value of ${value.length} ${value.length === 1 ? 'character' : 'characters'} (not shown)${quote}`
 }
 
 /** Quotes a value, bounded, without what a person may have pasted into the wrong variable: keys, tickets, passwords in URLs. */

@@ -168,6 +168,22 @@ describe('the report', () => {
   })
 })
 
+describe('a value in quotes', () => {
+  const words = 'that starts with a quote, which docker’s --env-file keeps: leave the quotes out; '
+
+  test('is told by its quote, a secret as well', () => {
+    const text = report(() => remote({ FLEXUS_API_KEY: '"fx-a"', FLEXUS_API_BASEURL: "'http://b/'" }))
+    expect(text).toContain(`FLEXUS_API_KEY: got a value of 6 characters (not shown) ${words}`)
+    expect(text).toContain(`FLEXUS_API_BASEURL: got "'http://b/'", a value ${words}`)
+  })
+
+  test('has one character or several', () => {
+    expect(report(() => remote({ FLEXUS_API_KEY: 'x', FLEXUS_API_BASEURL: 'http://b/' }))).toContain(
+      'got a value of 1 character (not shown); give a key',
+    )
+  })
+})
+
 describe('the state folder', () => {
   test.each<[Environment, string]>([
     [{ STATE_DIR: '/state', HOME: '/home/u' }, '/state'],
@@ -181,7 +197,10 @@ describe('the state folder', () => {
   })
 
   test('is absolute whatever was given', () => {
-    expect(local({ STATE_DIR: 'state' }).stateDir).toBe(`${process.cwd()}/state`)
+    const { stateDir, warnings } = local({ STATE_DIR: 'state' })
+    expect(stateDir).toBe(`${process.cwd()}/state`)
+    expect(warnings).toEqual([expect.stringMatching(/^STATE_DIR=state is relative .*: it is \/.*\/state$/)])
+    expect(local({ STATE_DIR: '/state' }).warnings).toEqual([])
   })
 })
 

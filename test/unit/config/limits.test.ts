@@ -6,7 +6,6 @@ import { local, MIB, refusal } from './fixtures.js'
 describe('related limits', () => {
   test.each<[string, Environment, object]>([
     ['a small workspace', { SANDBOX_WORKSPACE_MB: '32' }, { workspaceBytes: 32 * MIB, fileBytes: 32 * MIB }],
-    ['a large file', { SANDBOX_FILE_MB: '300' }, { workspaceBytes: 300 * MIB, fileBytes: 300 * MIB }],
     [
       'little memory',
       { SANDBOX_MEMORY_MB: '64' },
@@ -63,8 +62,23 @@ describe('related limits', () => {
   test('warn of a workspace that memory cannot hold', () => {
     const { warnings } = local({ SANDBOX_WORKSPACE_MB: '1024' })
     expect(warnings).toEqual([
-      expect.stringContaining('the workspace (1024 MiB) is larger than the memory limit (SANDBOX_MEMORY_MB=512)'),
+      expect.stringContaining(
+        'the workspace (SANDBOX_WORKSPACE_MB, 1024 MiB) is larger than the memory limit (SANDBOX_MEMORY_MB=512)',
+      ),
     ])
+  })
+
+  test('warn of a file that raises the workspace, and of what memory then can not hold', () => {
+    const raised = local({ SANDBOX_FILE_MB: '300' })
+    expect(raised.sandbox).toMatchObject({ workspaceBytes: 300 * MIB, fileBytes: 300 * MIB })
+    expect(raised.warnings).toEqual([
+      'SANDBOX_FILE_MB=300 raises SANDBOX_WORKSPACE_MB, which is not set, from 256 to 300',
+    ])
+    expect(local({ SANDBOX_FILE_MB: '9999' }).warnings).toEqual([
+      'SANDBOX_FILE_MB=9999 raises SANDBOX_WORKSPACE_MB, which is not set, from 256 to 9999',
+      expect.stringContaining('the workspace (SANDBOX_WORKSPACE_MB, 9999 MiB) is larger than the memory limit'),
+    ])
+    expect(local({ SANDBOX_FILE_MB: '300', SANDBOX_WORKSPACE_MB: '300' }).warnings).toEqual([])
   })
 })
 
@@ -84,22 +98,38 @@ describe('calls at once', () => {
     expect(config.warnings).toEqual([])
   })
 
-  test('may be more than fit, with one warning that shows the arithmetic', () => {
+  test('may be more than memory holds, with one warning that shows the arithmetic and what would be right', () => {
     const config = slots(2, 2_600, { MAX_CONCURRENT_CALLS: '32' })
     expect(config.sandbox.slots).toBe(32)
     expect(config.warnings).toEqual([
-      expect.stringContaining(
-        'MAX_CONCURRENT_CALLS=32 is more than this machine surely holds: min(4 × 2 CPUs = 8, (2600 MiB − 512 MiB) ÷ 512 MiB = 4) = 4',
-      ),
+      'MAX_CONCURRENT_CALLS=32 needs 512 MiB for the worker and 32 × 512 MiB, 16896 MiB of memory, and there are 2600 MiB: ' +
+        'calls that use their limits together may run out; give the container at least 16896 MiB, or lower ' +
+        'MAX_CONCURRENT_CALLS or SANDBOX_MEMORY_MB',
     ])
   })
 
-  test.each([
-    [2, 300],
-    [0.1, 64_000],
-  ])('are one at least, with a warning, on %d CPUs and %d MiB', (cpus, memoryMib) => {
-    const config = slots(cpus, memoryMib)
+  test.each<[number, Environment, number]>([
+    [300, {}, 1_024],
+    [24_000, { SANDBOX_MEMORY_MB: '100000' }, 100_512],
+    [24_000, { SANDBOX_MEMORY_MB: '100000', MAX_CONCURRENT_CALLS: '1' }, 100_512],
+  ])('are one at least, with a warning of what that one needs, in %d MiB with %j', (memoryMib, env, needMib) => {
+    const config = slots(2, memoryMib, env)
     expect(config.sandbox.slots).toBe(1)
-    expect(config.warnings).toEqual([expect.stringContaining('one call at once')])
+    expect(config.warnings).toHaveLength(1)
+    const [warning] = config.warnings
+    expect(warning).toContain(`and there are ${memoryMib} MiB`)
+    expect(warning).toMatch(new RegExp(`; give the container at least ${needMib} MiB, or lower SANDBOX_MEMORY_MB$`))
+    expect(warning).not.toMatch(/together|−|-\d/)
+  })
+
+  test.each<[number, Environment, string]>([
+    [
+      0.1,
+      {},
+      'one call at once (the least) is more than 0.1 CPUs serve well (4 for each): code runs slowly; give the container 0.25 CPUs',
+    ],
+    [2, { MAX_CONCURRENT_CALLS: '32' }, '; give the container 8 CPUs, or lower MAX_CONCURRENT_CALLS'],
+  ])('may be more than %d CPUs serve well, with a warning', (cpus, env, words) => {
+    expect(slots(cpus, 64_000, env).warnings).toEqual([expect.stringContaining(words)])
   })
 })
