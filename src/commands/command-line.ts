@@ -56,7 +56,7 @@ export function readCommandLine(argv: readonly string[]): CommandLine {
         return { command: 'exec-lines' }
       }
       takes(['json', 'timeout'], 'one file')
-      const timeoutSeconds = values.timeout === undefined ? null : wholeNumber('--timeout', values.timeout, 86_400)
+      const timeoutSeconds = values.timeout === undefined ? null : wholeNumber('--timeout', values.timeout, 86_400, 1)
       return { command, file: words[0] ?? '-', json: values.json === true, timeoutSeconds }
     }
     default:
@@ -79,9 +79,10 @@ function inPlainWords({ code, message }: NodeJS.ErrnoException): string {
   return message.includes('does not take') ? `${option} takes no value` : `${option} needs a value`
 }
 
-function wholeNumber(name: string, text: string, most: number): number {
-  if (!/^\d+$/.test(text) || Number(text) > most) {
-    throw new UsageError(`${name} takes a whole number up to ${most}, not ${quoted(text)}`)
+function wholeNumber(name: string, text: string, most: number, least = 0): number {
+  if (!/^\d+$/.test(text) || Number(text) > most || Number(text) < least) {
+    const range = least === 0 ? `up to ${most}` : `from ${least} to ${most}`
+    throw new UsageError(`${name} takes a whole number ${range}, not ${quoted(text)}`)
   }
   return Number(text)
 }

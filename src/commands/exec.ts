@@ -30,6 +30,10 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 export async function execFile(options: ExecOptions, env: NodeJS.ProcessEnv): Promise<number> {
   const setup = readExecSetup(env)
   const ending = watchForTheEnd()
+  const { wallMaxMs } = setup.config.sandbox
+  if (options.timeoutSeconds !== null && options.timeoutSeconds * 1_000 > wallMaxMs) {
+    process.stderr.write(`--timeout ${options.timeoutSeconds}: ${wallMaxMs / 1_000} s it is, see SANDBOX_WALL_MAX_MS\n`)
+  }
   // Before the sandbox, which takes seconds: a name that was misspelt is to be heard of at once.
   const script = await readScript(options.file, setup.config.argumentsMaxBytes, ending.signal).catch(error => {
     if (ending.signal.aborted) return null

@@ -1,3 +1,5 @@
+import { listenFailure } from '../listen-failure.js'
+
 /** The port that a command was given cannot be had; the message is for a person. */
 export class PortUnavailable extends Error {
   override readonly name = 'PortUnavailable'
@@ -5,11 +7,9 @@ export class PortUnavailable extends Error {
 
 /** What a server's failure to listen is, in words; any other error comes back as it was. */
 export function explainListen(error: unknown, command: string, host: string, port: number): unknown {
-  const { syscall, code } = error as NodeJS.ErrnoException
-  if (syscall !== 'listen' && syscall !== 'getaddrinfo') return error
-  const [why, remedy] =
-    code === 'EADDRNOTAVAIL' || syscall === 'getaddrinfo'
-      ? ['this machine has no such address', 'give another --host']
-      : [code === 'EADDRINUSE' ? 'another program uses it' : (code ?? 'unknown error'), 'give another --port, or none']
+  const failure = listenFailure(error)
+  if (failure === null) return error
+  const { why, blames } = failure
+  const remedy = blames === 'host' ? 'give another --host' : 'give another --port, or none'
   return new PortUnavailable(`${command} cannot listen on port ${port} of ${host}: ${why}; ${remedy}`)
 }

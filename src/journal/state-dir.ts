@@ -70,7 +70,7 @@ export async function holdStateDir(folder: string, python: string): Promise<() =
   } catch (error) {
     if (error instanceof StateDirError) throw error
     const uid = process.getuid?.()
-    throw stateDirError(folder, error, `give a folder that uid ${uid} may write to, one for each worker`)
+    throw stateDirError(folder, error, `give a folder that uid ${uid} may write to, one for each worker${groupHint(error)}`)
   }
 }
 
@@ -112,6 +112,14 @@ async function openLock(folder: string): Promise<number> {
       throw error // there is none yet
     })
   }
+}
+
+/** The image's folder belongs to group 0, which an engine gives where a user is named without a group. */
+function groupHint(error: unknown): string {
+  const isRefused = (error as NodeJS.ErrnoException).code === 'EACCES'
+  if (!isRefused || process.getgroups?.().includes(0) === true) return ''
+  const uid = process.getuid?.()
+  return `; where it is the image’s own it belongs to group 0: docker run --user ${uid}:0`
 }
 
 function runLock(fds: readonly number[], python: string): Promise<{ code: number | null; stderr: string }> {

@@ -3,10 +3,8 @@ import { realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { z } from 'zod'
+import { otherProgram, RUN_TIMEOUT_MS, type Run, type RunFailure, whyNot } from './interpreter-failure.js'
 import { parseJson } from './listener.js'
-
-const PROBE_TIMEOUT_MS = 20_000
-const REASON_CHARS = 200
 
 /** An interpreter that the sandbox can use, and the places outside of /usr that it needs. */
 export interface Interpreter {
@@ -62,20 +60,17 @@ const ProbeResult = z.object({
  * Errors: InterpreterError when it does not start, is no CPython, or is older than 3.10.
  */
 export async function findInterpreter(command: string, env: NodeJS.ProcessEnv): Promise<Interpreter> {
-  const { stdout } = await promisify(execFile)(command, ['-s', '-c', PROBE], {
-    // A shim needs PATH and HOME, but nothing of the machine's PYTHON* settings may decide what we find.
-    env: Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('PYTHON'))),
-    cwd: '/',
-    timeout: PROBE_TIMEOUT_MS,
-  }).catch((error: ProbeFailure) => {
+  const run = runner(command, env)
+  const { stdout } = await run(['-s', '-c', PROBE]).catch(async (failure: RunFailure) => {
     throw new InterpreterError(
-      `SANDBOX_PYTHON: ${JSON.stringify(command)} does not start (${reasonOf(error)}); name a CPython of 3.10 or later`,
+      `SANDBOX_PYTHON: ${JSON.stringify(command)} ${await whyNot(command, env['PATH'], run, failure, PROBE)}; name a CPython of 3.10 or later`,
     )
   })
   const answer = ProbeResult.safeParse(parseJson(Buffer.from(stdout.trim().split('\n').at(-1) ?? '')))
   if (!answer.success) {
+    const other = await otherProgram(run)
     throw new InterpreterError(
-      `SANDBOX_PYTHON: ${JSON.stringify(command)} does not answer as Python does; name a CPython of 3.10 or later`,
+      `SANDBOX_PYTHON: ${JSON.stringify(command)} ${other ?? 'does not answer as Python does'}; name a CPython of 3.10 or later`,
     )
   }
   const probe = answer.data
@@ -98,21 +93,14 @@ export async function findInterpreter(command: string, env: NodeJS.ProcessEnv): 
   }
 }
 
-/** As execFile rejects: `code` is the exit code, or the system's name for why there was no start. */
-interface ProbeFailure extends Error {
-  readonly code?: string | number | null
-  readonly signal?: NodeJS.Signals | null
-  readonly killed?: boolean
-  readonly stderr?: string
-}
-
-/** Its last words, else how it ended. Never the message of execFile, which holds the whole command, and so the probe. */
-function reasonOf({ code, signal, killed, stderr = '', message }: ProbeFailure): string {
-  const words = stderr.trim().split('\n').at(-1) ?? ''
-  if (words !== '') return words.length > REASON_CHARS ? `${words.slice(0, REASON_CHARS - 1).toWellFormed()}…` : words
-  if (typeof code === 'string') return message.split('\n', 1)[0] ?? code
-  if (killed === true) return `no answer within ${PROBE_TIMEOUT_MS / 1000} s`
-  return signal === null || signal === undefined ? `exit code ${code}` : signal
+function runner(command: string, env: NodeJS.ProcessEnv): Run {
+  const options = {
+    // A shim needs PATH and HOME, but nothing of the machine's PYTHON* settings may decide what we find.
+    env: Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('PYTHON'))),
+    cwd: '/',
+    timeout: RUN_TIMEOUT_MS,
+  }
+  return args => promisify(execFile)(command, [...args], options)
 }
 
 /** What sandboxes see anyway. */

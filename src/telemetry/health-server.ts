@@ -1,5 +1,6 @@
 import http from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { listenFailure } from '../listen-failure.js'
 import type { Recorder } from './recorder.js'
 import type { WorkerIdentity, WorkerStatus } from './status.js'
 import { statusPage } from './status-page.js'
@@ -57,13 +58,7 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   server.timeout = WITHIN_MS
   boundConnections(server)
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) =>
-      reject(
-        new HealthPortUnavailable(
-          `HEALTH_PORT: ${options.host}:${options.port} can not be had (${error.code ?? error.message}); give another, 0 for any, or off`,
-        ),
-      ),
-    )
+    server.once('error', (error: NodeJS.ErrnoException) => reject(unavailable(error, options)))
     server.listen(options.port, options.host, resolve)
   })
   server.unref()
@@ -87,6 +82,15 @@ function boundConnections(server: http.Server): void {
     const [oldest] = open
     if (open.size > CONNECTIONS_MOST) oldest?.destroy()
   })
+}
+
+function unavailable(error: NodeJS.ErrnoException, { host, port }: HealthServerOptions): HealthPortUnavailable {
+  const { why, blames } = listenFailure(error) ?? { why: error.message, blames: 'port' }
+  return new HealthPortUnavailable(
+    blames === 'host'
+      ? `HEALTH_HOST: ${host} can not be had: ${why}; give another HEALTH_HOST`
+      : `HEALTH_PORT: ${host}:${port} can not be had: ${why}; give another HEALTH_PORT, 0 for any, or off`,
+  )
 }
 
 async function answer(

@@ -1,6 +1,8 @@
 import { once } from 'node:events'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
+import path from 'node:path'
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
 import { endPrograms, leftFolders, PYTHON, startProgram } from './support/worker-process.js'
 
 afterEach(endPrograms)
@@ -55,7 +57,31 @@ describe('the command line', () => {
   it.each(['doctor', 'demo', 'dev'])('%s names an interpreter that does not exist, exit 69', async command => {
     const { code, stdout, stderr } = await run([command], { SANDBOX_PYTHON: '/no/such/python' })
     expect(code).toBe(69)
-    expect(command === 'doctor' ? stdout : stderr).toMatch(/^SANDBOX_PYTHON: "\/no\/such\/python" does not start .*\n$/)
+    expect(command === 'doctor' ? stdout : stderr).toBe(
+      'SANDBOX_PYTHON: "/no/such/python" is not there: there is no /no (ENOENT); name a CPython of 3.10 or later\n',
+    )
+  })
+
+  it.each([
+    ['a path', 'python', (folder: string) => ({ SANDBOX_PYTHON: `${folder}/bin/python` })],
+    [
+      'a name on PATH',
+      'name',
+      (folder: string) => ({ SANDBOX_PYTHON: 'pythonx', PATH: `${folder}/bin:/usr/bin:/bin` }),
+    ],
+  ])('names the folder that keeps this user from the interpreter, given by %s', async (_, kind, env) => {
+    const folder = mkdtempSync(path.join('/tmp', 'closed-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    mkdirSync(path.join(folder, 'bin'))
+    chmodSync(folder, 0o600)
+    const nobody = process.getuid?.() === 0 ? ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'] : []
+    const program = await startProgram(['doctor'], env(folder), 'ignore', nobody)
+    expect((await program.exited).code).toBe(69)
+    expect(program.stdout()).toMatch(
+      kind === 'python'
+        ? new RegExp(`"${folder}/bin/python" can not be reached: uid \\d+ may not enter ${folder}; name a CPython`)
+        : new RegExp(`"pythonx" is not found on PATH \\(.*, of which uid \\d+ may not enter ${folder}/bin\\); name`),
+    )
   })
 
   it('start that can not have a sandbox says so in its log as well as on stderr, exit 69', async () => {
@@ -65,10 +91,10 @@ describe('the command line', () => {
       FLEXUS_API_KEY: 'fx-a-key',
     })
     expect(code).toBe(69)
-    expect(stderr).toContain('"/no/such/python" does not start')
+    expect(stderr).toContain('"/no/such/python" is not there')
     const last: unknown = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
     expect(last).toMatchObject({ level: 'fatal', msg: 'worker can not start' })
-    expect((last as { reason: string }).reason).toContain('"/no/such/python" does not start')
+    expect((last as { reason: string }).reason).toContain('"/no/such/python" is not there')
   })
 
   it('dev on a port that is in use says so and exits 71', async () => {

@@ -73,6 +73,13 @@ describe('exec', () => {
     expect(empty.stderr()).toContain('empty')
   })
 
+  it('says that no run lasts for longer than SANDBOX_WALL_MAX_MS, whatever --timeout asks for', async () => {
+    const long = await exec('print(1)', ['--json', '--timeout', '3600'])
+    expect(await codeOf(long)).toBe(0)
+    expect(long.stderr()).toBe('--timeout 3600: 540 s it is, see SANDBOX_WALL_MAX_MS\n')
+    expect((await exec('print(1)', ['--timeout', '540'])).stderr()).toBe('')
+  })
+
   it('Ctrl-C ends the code, keeps its output, leaves nothing behind and exits 130', async () => {
     const program = await startProgram(['exec', '-'], {}, 'pipe')
     program.child.stdin?.end('import time\nprint("begun")\ntime.sleep(60)')

@@ -47,7 +47,7 @@ describe('/readyz of a worker', () => {
       HEALTH_PORT: new URL(urlOf(first)).port,
     })
     expect((await second.exited).code).toBe(71)
-    expect(second.stderr()).toMatch(/^HEALTH_PORT: 127\.0\.0\.1:\d+ can not be had \(EADDRINUSE\)/)
+    expect(second.stderr()).toMatch(/^HEALTH_PORT: 127\.0\.0\.1:\d+ can not be had: another program uses it/)
   })
 })
 

@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
 import { faults, startBackend, statusOf } from './support/answers.js'
 import { endPrograms, logLines, startProgram, startWorkerProcess } from './support/worker-process.js'
 
@@ -46,6 +47,20 @@ describe('STATE_DIR', () => {
     expect((await program.exited).code).toBe(78)
     expect(program.stderr()).toMatch(
       /^STATE_DIR: \/dev\/null\/state can not be used \(ENOTDIR.*\); give a folder that uid \d+ may write to/,
+    )
+  })
+
+  it('that this user may not write to ends the worker with 78, and a user without group 0 is told of it', async () => {
+    const backend = await startBackend()
+    const nobody = process.getuid?.() === 0 ? ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'] : []
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'refuses-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    chmodSync(folder, 0o500)
+    const reach = { FLEXUS_API_BASEURL: backend.url, FLEXUS_API_KEY: backend.apiKey }
+    const program = await startProgram(['start'], { ...reach, STATE_DIR: path.join(folder, 's') }, 'ignore', nobody)
+    expect((await program.exited).code).toBe(78)
+    expect(program.stderr()).toMatch(
+      /^STATE_DIR: \/\S+ can not be used \(EACCES.*\); give a folder that uid \d+ may write to, one for each worker; .* docker run --user \d+:0\n$/,
     )
   })
 

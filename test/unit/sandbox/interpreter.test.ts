@@ -14,9 +14,15 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** An executable that answers the probe with `lines` of shell. */
-function script(name: string, lines: string): string {
+function script(name: string, lines: string, shell = '/bin/sh'): string {
   const path = join(folder, name)
-  writeFileSync(path, `#!/bin/sh\n${lines}\n`, { mode: 0o755 })
+  writeFileSync(path, `#!${shell}\n${lines}\n`, { mode: 0o755 })
+  return path
+}
+
+function link(name: string, target: string): string {
+  const path = join(folder, name)
+  symlinkSync(target, path)
   return path
 }
 
@@ -82,13 +88,32 @@ describe('an interpreter that can be used', () => {
 
 describe('an interpreter that can not be used', () => {
   it.each([
-    ['is not there', () => '/nowhere/python3', /does not start/],
-    ['is no program', () => folder, /does not start/],
+    ['is not there', () => join(folder, 'python9'), /python9" is not there: there is no such file \(ENOENT\)/],
+    [
+      'is in a folder that is not there',
+      () => '/nowhere/bin/python3',
+      /is not there: there is no \/nowhere \(ENOENT\)/,
+    ],
+    ['is a folder', () => folder, /" is a folder/],
+    [
+      'is a link to nothing',
+      () => link('dangling', '/nowhere/python3'),
+      /leads to \/nowhere\/python3, which is not there/,
+    ],
+    [
+      'is a program for another shell',
+      () => script('shebang', '', '/nowhere/sh'),
+      /does not start \(spawn \S+ ENOENT\)/,
+    ],
+    ['is on no PATH', () => 'python-of-nobody', /is not found on PATH \(\S+\)/],
+    ['is ls', () => '/bin/ls', /is not a Python \(it says of itself: ls /],
+    ['is perl', () => 'perl', /is not a Python \(it says of itself: This is perl/],
+    ['does nothing', () => '/bin/true', /is not a Python \(it says of itself: true /],
     ['ends with an error', () => script('fails', 'echo "no such version" >&2; exit 127'), /no such version/],
     ['ends without a word', () => script('mute', 'exit 3'), /does not start \(exit code 3\)/],
     ['is killed', () => script('killed', 'kill -9 $$'), /does not start \(SIGKILL\)/],
     ['says nothing', () => script('silent', 'exit 0'), /does not answer/],
-    ['says something else', () => script('garbage', 'echo hello'), /does not answer/],
+    ['says something else', () => script('garbage', 'echo hello'), /is not a Python \(it says of itself: hello\)/],
     ['is no CPython', () => script('pypy', answer({ implementation: 'pypy' })), /is pypy 3\.12\.0/],
     ['is older than 3.10', () => script('old', answer({ version: [3, 9, 18] })), /is cpython 3\.9\.18/],
     ['is Python 2', () => script('two', answer({ version: [2, 7, 18] })), /is cpython 2\.7\.18/],
@@ -105,9 +130,13 @@ describe('an interpreter that can not be used', () => {
     )
     expect((error as Error).message).not.toContain('first')
     expect((error as Error).message.length).toBeLessThan(400)
-    const listing: unknown = await find('/bin/ls').catch(thrown => thrown)
-    expect((listing as Error).message).toMatch(
-      /^SANDBOX_PYTHON: "\/bin\/ls" does not start \(.{1,200}\); name a CPython/,
+  })
+
+  it('quotes what it was given: nothing of the probe is shown', async () => {
+    const echo = script('echo', 'echo "can not open $3 now" >&2; exit 2')
+    const error: unknown = await find(echo).catch(thrown => thrown)
+    expect((error as Error).message).toBe(
+      `SANDBOX_PYTHON: "${echo}" does not start (can not open … now); name a CPython of 3.10 or later`,
     )
   })
 

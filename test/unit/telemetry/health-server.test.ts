@@ -142,13 +142,19 @@ describe('the health server', () => {
     expect([head.status, head.text]).toEqual([200, ''])
   })
 
+  it('says that it is the address which the machine does not have', async () => {
+    await expect(startHealthServer({ host: '192.0.2.1', port: 0, view: () => null })).rejects.toThrow(
+      'HEALTH_HOST: 192.0.2.1 can not be had: this machine has no such address; give another HEALTH_HOST',
+    )
+  })
+
   it('says which port can not be had', async () => {
     const taken = net.createServer().listen(0, '127.0.0.1')
     onTestFinished(() => void taken.close())
     await new Promise(resolve => taken.once('listening', resolve))
     const { port } = taken.address() as net.AddressInfo
     await expect(startHealthServer({ host: '127.0.0.1', port, view: () => null })).rejects.toThrow(
-      `HEALTH_PORT: 127.0.0.1:${port} can not be had (EADDRINUSE); give another, 0 for any, or off`,
+      `HEALTH_PORT: 127.0.0.1:${port} can not be had: another program uses it; give another HEALTH_PORT, 0 for any, or off`,
     )
   })
 })
