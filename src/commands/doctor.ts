@@ -10,11 +10,12 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
   try {
     const tools = await openTools(setup, createLog({ level: 'silent', pretty: false, destination: 'stderr' }))
     const { facts } = tools.pool
-    for (const line of failedTiers(tools.attempts)) out(line)
+    const failed = failedTiers(tools.attempts)
+    for (const line of failed) out(line)
     out(`tier ${facts.tier}: in use, escape self-test passed`)
     for (const layer of facts.layers) {
       out(`  ${layer.inForce ? '✓' : '✗'} ${layer.name}${layer.why === undefined ? '' : ` (${layer.why})`}`)
-      const remedy = layerRemedy(layer)
+      const remedy = layerRemedy(layer, failed.length > 0)
       if (remedy !== null) out(`      to ${layer.inForce ? 'strengthen' : 'get'} it: ${remedy}`)
     }
     out(`interpreter: ${facts.interpreter.path}, Python ${facts.interpreter.version}`)

@@ -155,12 +155,17 @@ function errnoText(errno: number): string {
   return errno > 0 ? `errno ${errno} (${getSystemErrorName(-errno)})` : 'no errno'
 }
 
-/** What a person can do about a layer that is absent, or weaker than it could be; null where there is nothing, or it is whole. */
-export function layerRemedy(layer: Layer): string | null {
+/**
+ * What a person can do about a layer that is absent, or weaker than it could be; null where there is nothing, or it is whole. `fellBack`: the
+ * namespaces tier was tried and is not available.
+ */
+export function layerRemedy(layer: Layer, fellBack: boolean): string | null {
   if (layer.inForce && layer.why === undefined) return null
   switch (layer.name) {
     case 'namespaces':
-      return 'SANDBOX_TIER=auto, or namespaces; where it says above why that tier is not available, what it says there'
+      return fellBack
+        ? 'do what stands above below “tier namespaces: not available”. SANDBOX_TIER changes nothing: that tier was tried'
+        : 'set SANDBOX_TIER=auto. The landlock tier is in use because SANDBOX_TIER=landlock asks for it'
     case '/proc of its own':
       return (
         'docker run --security-opt systempaths=unconfined; in Kubernetes procMount: Unmasked with hostUsers: false ' +

@@ -7,7 +7,8 @@ import { wireLimits } from './limits.js'
 import { Machinery, type MachineryOptions } from './machinery.js'
 import { Pool } from './pool.js'
 import { selfTest } from './self-test.js'
-import { TierUnavailable } from './template.js'
+import { Template, TierUnavailable } from './template.js'
+import { TemporaryFolderError } from './temporary-folder.js'
 
 export interface OpenOptions {
   readonly config: SandboxConfig
@@ -36,16 +37,25 @@ export interface TierAttempt {
   readonly remedy?: string
 }
 
-/** No tier that is allowed can be had; `attempts` say why and what to do. */
+/** A tier that can be set up here, and the variable, with its value, that refuses it. */
+export interface RefusedTier {
+  readonly tier: TierName
+  readonly by: string
+}
+
+/** No tier that is allowed can be had; `attempts` say why and what to do, `refused` what could be had if it were allowed. */
 export class SandboxUnavailable extends Error {
   override readonly name = 'SandboxUnavailable'
   readonly attempts: readonly TierAttempt[]
+  readonly refused: RefusedTier | null
 
-  constructor(attempts: readonly TierAttempt[]) {
+  constructor(attempts: readonly TierAttempt[], refused: RefusedTier | null = null) {
+    const why = attempts.map(a => `${a.tier}: ${a.message}${a.remedy === undefined ? '' : ` (${a.remedy})`}`).join('; ')
     super(
-      `no sandbox: ${attempts.map(a => `${a.tier}: ${a.message}${a.remedy === undefined ? '' : ` (${a.remedy})`}`).join('; ')}`,
+      `no sandbox: ${why}${refused === null ? '' : `; ${refused.by} refuses the ${refused.tier} tier, which can be had here`}`,
     )
     this.attempts = attempts
+    this.refused = refused
   }
 }
 
@@ -78,6 +88,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
     try {
       machinery = await Machinery.begin(machineryOptions)
     } catch (error) {
+      if (error instanceof TemporaryFolderError) throw error // which no tier can do without
       attempts.push(attemptFailed(tier, error as Error))
       continue
     }
@@ -120,7 +131,19 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
     if (ill !== null) options.onHealth?.(false, ill)
     return { pool, attempts }
   }
-  throw new SandboxUnavailable(attempts)
+  throw new SandboxUnavailable(attempts, await refusedTier(options, interpreter))
+}
+
+/** Set up and taken down again, without the escape test that it would have to pass. */
+async function refusedTier({ config }: OpenOptions, interpreter: Interpreter): Promise<RefusedTier | null> {
+  const by = config.tier === 'auto' ? `SANDBOX_MIN_TIER=${config.minTier}` : `SANDBOX_TIER=${config.tier}`
+  for (const tier of TIERS.filter(one => !candidates(config).includes(one))) {
+    const template = await Template.start({ tier, interpreter }).catch(() => null)
+    if (template === null) continue
+    await template.stop()
+    return { tier, by }
+  }
+  return null
 }
 
 function candidates(config: SandboxConfig): TierName[] {

@@ -1,7 +1,8 @@
-import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
+import { makeTemporaryFolder } from './temporary-folder.js'
 
 const PREFIX = 'pyx-'
 
@@ -19,12 +20,12 @@ export interface RuntimeDir {
   remove(): Promise<void>
 }
 
-/** Makes it below the temporary folder, and removes those that workers killed earlier have left. */
+/** Makes it below the temporary folder, and removes those that workers killed earlier have left. Errors: TemporaryFolderError. */
 export async function makeRuntimeDir(): Promise<RuntimeDir> {
   // The path of a Unix socket holds 107 bytes.
   const parent = os.tmpdir().length <= 60 ? os.tmpdir() : '/tmp'
   await removeOrphans(parent)
-  const base = await mkdtemp(path.join(parent, PREFIX))
+  const base = await makeTemporaryFolder(parent, PREFIX)
   await chmod(base, 0o711)
   const folders = { socketDir: 's', rootDir: 'root', boxesDir: 'boxes', zygoteDir: 'zygote' }
   const at = (name: string) => path.join(base, name)

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, rm, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
@@ -7,6 +7,7 @@ import { z } from 'zod'
 import type { SandboxConfig } from '../config.js'
 import type { SandboxFacts, SandboxReport } from '../outcome.js'
 import type { Pool } from './pool.js'
+import { makeTemporaryFolder } from './temporary-folder.js'
 
 const WALL_MS = 30_000
 const MIB = 1024 * 1024
@@ -121,7 +122,7 @@ time.sleep(${MEMORY_HELD_S})
  * could not be run. Takes the time that touching the memory limit once takes, and about 50 ms.
  */
 export async function selfTest(pool: Pool, config: SandboxConfig): Promise<string[]> {
-  const folder = await mkdtemp(path.join(os.tmpdir(), 'pyx-test-'))
+  const folder = await makeTemporaryFolder(os.tmpdir(), 'pyx-test-')
   const server = net.createServer(socket => socket.destroy())
   try {
     // Only the sandbox may keep it from being read.

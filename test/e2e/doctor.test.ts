@@ -104,6 +104,41 @@ describe('doctor, where a layer can not be had', () => {
     expect(lines[0]).toMatch(/^tier namespaces: not available: (user namespace|mount and pid namespaces): \[Errno 1\]/)
     expect(lines[1]).toMatch(/^ {2}to get it: allow /)
     expect(lines).toContain('tier landlock: in use, escape self-test passed')
-    expect(linesOf(lines, 'namespaces')[0]).toMatch(/✗ namespaces \(.* failed with errno 1 \(EPERM\)/)
+    const [namespaces, remedy] = linesOf(lines, 'namespaces')
+    expect(namespaces).toMatch(/✗ namespaces \(.* failed with errno 1 \(EPERM\)/)
+    expect(remedy).toMatch(/^ {6}to get it: do what stands above below “tier namespaces: not available”\. /)
+  })
+
+  it.each([
+    [{ SANDBOX_MIN_TIER: 'namespaces' }, 'SANDBOX_MIN_TIER=namespaces', 'SANDBOX_MIN_TIER'],
+    [{ SANDBOX_TIER: 'namespaces' }, 'SANDBOX_TIER=namespaces', 'SANDBOX_TIER'],
+  ])('says that %j refuses the tier that can be had, and ends with 69', async (env, setting, variable) => {
+    const program = await startProgram(['doctor'], env, 'ignore', refusing('unshare=1'))
+    expect((await program.exited).code).toBe(69)
+    expect(program.stdout().trim().split('\n').at(-1)).toBe(
+      `${setting} refuses the landlock tier, which can be had here: the worker does not start; unset ${variable}, or give the ` +
+        'namespaces tier what is said above (in a container docker/seccomp.json)',
+    )
+    expect(await readdir(program.tmp)).toEqual([])
+  })
+
+  it('says once that nothing can be had where the kernel gives neither tier', async () => {
+    const answers = 'unshare=1,landlock_create_ruleset=38'
+    const program = await startProgram(['doctor'], { SANDBOX_TIER: 'namespaces' }, 'ignore', refusing(answers))
+    expect((await program.exited).code).toBe(69)
+    expect(program.stdout()).toMatch(/\nno sandbox can be had: the worker does not start\n$/)
+  })
+})
+
+describe('a temporary folder that can not be used', () => {
+  it.each([
+    ['doctor', '/nonexistent', 'ENOENT'],
+    ['demo', '/dev/null', 'ENOTDIR'],
+  ])('is named by %s, once, and nothing else', async (command, folder, code) => {
+    const program = await startProgram([command], { TMPDIR: folder })
+    expect((await program.exited).code).toBe(69)
+    expect(command === 'doctor' ? program.stdout() : program.stderr()).toBe(
+      `the temporary folder ${folder} (TMPDIR) can't be written (${code}); give one that this user can write\n`,
+    )
   })
 })

@@ -94,7 +94,7 @@ describe('doctor', () => {
     ['uid', '--user 0'],
     ['uid', 'runAsUser: 0'],
   ])('has a remedy for a missing layer, %s: %s', (name, remedy) => {
-    expect(layerRemedy({ name, inForce: false, why: 'it is not there' })).toContain(remedy)
+    expect(layerRemedy({ name, inForce: false, why: 'it is not there' }, false)).toContain(remedy)
   })
 
   it.each([
@@ -102,11 +102,11 @@ describe('doctor', () => {
     ['rlimits', 'a uid of its own'],
     ['watch', 'docker run --memory'],
   ])('has a remedy for a layer that is weaker than it could be, %s: %s', (name, remedy) => {
-    expect(layerRemedy({ name, inForce: true, why: 'not all of it' })).toContain(remedy)
+    expect(layerRemedy({ name, inForce: true, why: 'not all of it' }, false)).toContain(remedy)
   })
 
   it('has none for a layer that is whole', () => {
-    expect(layerRemedy({ name: 'landlock', inForce: true })).toBeNull()
+    expect(layerRemedy({ name: 'landlock', inForce: true }, false)).toBeNull()
   })
 
   it('says of each layer whether it is in force, why not, and under that what to do', async () => {
@@ -115,7 +115,9 @@ describe('doctor', () => {
     expect(await doctor(env, line => lines.push(line))).toBe(0)
     const at = lines.findIndex(line => line.startsWith('  ✗ namespaces (this is the landlock tier'))
     expect(at).toBeGreaterThan(0)
-    expect(lines[at + 1]).toMatch(/^ {6}to get it: SANDBOX_TIER=auto/)
+    expect(lines[at + 1]).toBe(
+      '      to get it: set SANDBOX_TIER=auto. The landlock tier is in use because SANDBOX_TIER=landlock asks for it',
+    )
     expect(lines).toContain('  ✓ seccomp')
     expect(lines.find(line => line.startsWith('  ✓ watch'))).toBeDefined()
   })
