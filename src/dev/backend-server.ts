@@ -1,7 +1,7 @@
 import { once } from 'node:events'
+import { callLine } from './call-hint.js'
 import { checkSample, workerConnected } from './check-sample.js'
 import { addDevRoutes } from './dev-routes.js'
-import { curlLine } from './dev-server.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from './embedded-backend.js'
 import { SAMPLES, type Sample } from './samples.js'
 import { showEvents } from './show-events.js'
@@ -62,7 +62,7 @@ export async function runBackend(options: {
         out.write(`\n${paint.red('The samples did not come out as they should:')}\n`)
         for (const fault of faults) out.write(`  ${fault}\n`)
       }
-      out.write(`More calls, from this machine alone:\n  ${paint.cyan(curlLine(backend.url))}\n`)
+      out.write(`More calls, from this machine alone:\n  ${paint.cyan(callLine(backend.url))}\n`)
       if (!signal.aborted) await once(signal, 'abort')
     } catch (error) {
       if (!signal.aborted) throw error

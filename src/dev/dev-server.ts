@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { callLine } from './call-hint.js'
 import type { StartWorker } from './demo.js'
 import { addDevRoutes } from './dev-routes.js'
 import { startEmbeddedBackend } from './embedded-backend.js'
@@ -31,7 +32,7 @@ export async function runDev(options: {
     const worker = await options.startWorker(backend.url, backend.apiKey)
     try {
       out.write(`${paint.dim('backend')}  ${backend.url}\n${paint.dim('worker')}   ${worker.describe()}\n`)
-      out.write(`Send it a call (Ctrl-C ends both):\n  ${paint.cyan(curlLine(backend.url))}\n`)
+      out.write(`Send it a call (Ctrl-C ends both):\n  ${paint.cyan(callLine(backend.url))}\n`)
       if (!signal.aborted) await once(signal, 'abort')
       out.write('\nStopping.\n')
     } finally {
@@ -56,8 +57,4 @@ export async function runDev(options: {
 function waitingLine(calls: number, drainMs: number): string | null {
   if (calls === 0) return null
   return `waiting up to ${drainMs / 1000} s for ${calls} running ${calls === 1 ? 'call' : 'calls'}; Ctrl-C again ends it now`
-}
-
-export function curlLine(url: string): string {
-  return `curl -N ${url}dev/call -H 'content-type: application/json' -d '{"code": "print(6 * 7)"}'`
 }

@@ -122,7 +122,7 @@ describe('dev', () => {
     )
     expect(out.text).toMatch(/^ {2}[0-9a-f]{4} .*│ one$/m)
     expect(out.text).toMatch(/^ {2}[0-9a-f]{4} .*│ two$/m)
-    expect(out.text).toContain('curl -N ')
+    expect(out.text).toContain('/dev/call')
   })
 
   test('what a script prints can not steer the terminal', async () => {

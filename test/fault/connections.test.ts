@@ -7,6 +7,8 @@ import { FULL } from './support/tally.js'
 
 /** Most modes begin with a few quick attempts, each of which may take a websocket and a connection for the registration. */
 const OBSERVED_MS = 30_000
+/** One a second on average; docs/operations.md says the same. */
+const ATTEMPTS_MOST = 30
 const OUTAGE_MS = FULL ? 30_000 : 6_000
 const FIRST_CALL_WITHIN_MS = 5_000
 
@@ -97,7 +99,7 @@ describe.concurrent('a worker that can not stay connected', () => {
       counted.set(mode.name, attempts)
       // One at least, else nothing was measured; of these some carry no websocket but the registration.
       expect(attempts).toBeGreaterThan(0)
-      expect(attempts).toBeLessThanOrEqual(OBSERVED_MS / 1_000)
+      expect(attempts).toBeLessThanOrEqual(ATTEMPTS_MOST)
     } finally {
       await bench.close()
     }
