@@ -70,7 +70,11 @@ export async function holdStateDir(folder: string, python: string): Promise<() =
   } catch (error) {
     if (error instanceof StateDirError) throw error
     const uid = process.getuid?.()
-    throw stateDirError(folder, error, `give a folder that uid ${uid} may write to, one for each worker${groupHint(error)}`)
+    throw stateDirError(
+      folder,
+      error,
+      `give a folder that uid ${uid} may write to, one for each worker${groupHint(error)}`,
+    )
   }
 }
 

@@ -159,7 +159,7 @@ function errnoText(errno: number): string {
  * What a person can do about a layer that is absent, or weaker than it could be; null where there is nothing, or it is whole. `fellBack`: the
  * namespaces tier was tried and is not available.
  */
-export function layerRemedy(layer: Layer, fellBack: boolean): string | null {
+export function layerRemedy(layer: Layer, fellBack = false): string | null {
   if (layer.inForce && layer.why === undefined) return null
   switch (layer.name) {
     case 'namespaces':

@@ -94,7 +94,7 @@ describe('doctor', () => {
     ['uid', '--user 0'],
     ['uid', 'runAsUser: 0'],
   ])('has a remedy for a missing layer, %s: %s', (name, remedy) => {
-    expect(layerRemedy({ name, inForce: false, why: 'it is not there' }, false)).toContain(remedy)
+    expect(layerRemedy({ name, inForce: false, why: 'it is not there' })).toContain(remedy)
   })
 
   it.each([
@@ -102,11 +102,11 @@ describe('doctor', () => {
     ['rlimits', 'a uid of its own'],
     ['watch', 'docker run --memory'],
   ])('has a remedy for a layer that is weaker than it could be, %s: %s', (name, remedy) => {
-    expect(layerRemedy({ name, inForce: true, why: 'not all of it' }, false)).toContain(remedy)
+    expect(layerRemedy({ name, inForce: true, why: 'not all of it' })).toContain(remedy)
   })
 
   it('has none for a layer that is whole', () => {
-    expect(layerRemedy({ name: 'landlock', inForce: true }, false)).toBeNull()
+    expect(layerRemedy({ name: 'landlock', inForce: true })).toBeNull()
   })
 
   it('says of each layer whether it is in force, why not, and under that what to do', async () => {

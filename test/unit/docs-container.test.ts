@@ -105,6 +105,37 @@ describe('docker-compose.yml', () => {
   })
 })
 
+describe('the stand-ins of the base images', () => {
+  const build =
+    'docker build --build-arg BASE=python-execute-base:node --build-arg RUNTIME=python-execute-base:debian -t python-execute-worker .'
+
+  test.each(['docs/operations.md', 'docker/make-base.sh'])('are used as %s says', file => {
+    expect(read(file)).toContain(build)
+  })
+
+  test('have the names that the script gives them, and the Dockerfile the arguments', () => {
+    const script = read('docker/make-base.sh')
+    expect(script).toMatch(/docker import .* python-execute-base:debian >/)
+    expect(script).toMatch(/docker build .* --tag python-execute-base:node /)
+    for (const name of ['BASE', 'RUNTIME']) expect(read('Dockerfile')).toMatch(new RegExp(`^ARG ${name}=`, 'm'))
+  })
+})
+
+describe('the README', () => {
+  const readme = read('README.md')
+
+  test('says what to do first where Compose does not start the worker', () => {
+    for (const words of ['docker compose version', 'docker compose logs worker', 'Without a registry']) {
+      expect(readme).toContain(words)
+    }
+    expect(read('docs/operations.md')).toContain('### Without a registry\n')
+  })
+
+  test('says how long its two commands take', () => {
+    expect(readme).toMatch(/demo is built and over in about .*; the tests take about .* minutes/)
+  })
+})
+
 describe('Dockerfile', () => {
   const dockerfile = read('Dockerfile')
 
