@@ -22,7 +22,7 @@ export interface WorkerModeOptions {
   /** Calls that run and that wait. */
   load(): { readonly running: number; readonly waiting: number }
   /** Not asked before begin(). */
-  link(): Pick<BackendLink, 'supervisor' | 'registration'>
+  link(): Omit<BackendLink, 'api'>
   readonly log: Logger
 }
 
@@ -54,13 +54,13 @@ export class WorkerMode {
   /** Why it takes no calls; none where it does, or would. */
   get reasons(): string[] {
     if (this.isEnding) return [this.#state]
-    const { supervisor, registration } = this.#options.link()
+    const { supervisor, registration, address, trouble } = this.#options.link()
     const reasons = [...this.#impairments].map(([what, reason]) => `${what}: ${reason}`)
     const connection = supervisor.state.name
     // Paused by ourselves and well, it is full, or comes back in a moment.
     const isThere = connection === 'subscribed' || connection === 'paused'
     if (!isThere && this.#state !== 'full' && reasons.length === 0) {
-      reasons.push(`not subscribed: ${connection}`)
+      reasons.push(`not subscribed: ${connection} (${address}${trouble === null ? '' : `: ${trouble}`})`)
     }
     if (!registration.isRegistered && reasons.length === 0) reasons.push('the tool is not registered')
     return reasons

@@ -30,12 +30,18 @@ export interface BackendLink {
   readonly api: BackendApi
   readonly supervisor: Supervisor
   readonly registration: Registration
+  /** host:port of the backend. */
+  readonly address: string
+  /** Why the last session ended or did not come about, fit for a log; null while there is one, and before the first. */
+  readonly trouble: string | null
 }
 
 /** Starts connecting; the heartbeat begins when it is activated. */
 export function connectBackend(options: BackendLinkOptions): BackendLink {
   const { config, backend, tools, log, onCall, onUnreadable, onRegistration, onState, onSessionEnded, sleep } = options
   const fuserId = config.shared ? null : config.fuserId
+  const address = addressOf(backend.baseUrl)
+  let trouble: string | null = null
   const audience = { fgroupId: config.fgroupId, fuserId, shared: config.shared }
   const credentials = createCredentials({ config: backend, serviceName: config.serviceName })
   const api = createBackendApi({ config: backend, credentials, log })
@@ -73,8 +79,27 @@ export function connectBackend(options: BackendLinkOptions): BackendLink {
       ),
     invalidateCredentials: () => credentials.invalidate(),
     log,
-    onState,
+    address,
+    onState: state => {
+      if (state.name === 'waiting') trouble = state.reason
+      else if (state.name === 'subscribed') trouble = null
+      onState(state)
+    },
     onEnded: onSessionEnded,
   })
-  return { api, supervisor, registration }
+  return {
+    api,
+    supervisor,
+    registration,
+    address,
+    get trouble() {
+      return trouble
+    },
+  }
+}
+
+/** With the port, which a URL does not show where it is the scheme's own. */
+function addressOf(baseUrl: string): string {
+  const { hostname, port, protocol } = new URL(baseUrl)
+  return `${hostname}:${port || (protocol === 'https:' ? '443' : '80')}`
 }

@@ -52,6 +52,8 @@ export interface SupervisorOptions {
   /** Throws away a cached token that the backend refused. */
   readonly invalidateCredentials: () => void
   readonly log: Logger
+  /** host:port, for the log. */
+  readonly address: string
   /** Told of each change, in order, synchronously. Must not throw. */
   readonly onState: (state: SupervisorState) => void
   /** Told of each session that ended, or did not come about, and not by our own wish; `why` as in the states. Must not throw. */
@@ -195,7 +197,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   function tellOutage(end: SessionEnd): void {
     if (outage !== null) return
     outage = { sinceMs: now(), authTold: false }
-    log.warn({ reason: end.reason, kind: end.kind, stableMs: Math.round(end.stableMs) }, 'no connection to the backend')
+    const { reason, kind, stableMs } = end
+    log.warn({ address: options.address, reason, kind, stableMs: Math.round(stableMs) }, 'no connection to the backend')
   }
 
   // Not before the owner holds what it is told about.

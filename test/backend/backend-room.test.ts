@@ -77,6 +77,7 @@ function connect(backend: EmbeddedBackend, apiKey = backend.apiKey) {
       ),
     invalidateCredentials: credentials.invalidate,
     log,
+    address: 'backend.example:443',
     onState: state => {
       states.push(state)
       if (state.name === 'subscribed') registration.activate(true)

@@ -55,6 +55,7 @@ function supervise(
       invalidated += 1
     },
     log: captured.log,
+    address: 'backend.example:443',
     onState: state => states.push(state),
     onEnded: why => ended.push(why),
     firstConnectWithinMs: 0,
@@ -252,6 +253,7 @@ describe('pause and stop', () => {
       session: async () => STOPPED,
       invalidateCredentials: () => {},
       log: captureLog().log,
+      address: 'backend.example:443',
       onState: () => {},
       random: () => 0.4,
       sleep: async (ms, signal) => {
@@ -286,6 +288,7 @@ it('over real sockets, a backend that comes back at the same port is found again
       ),
     invalidateCredentials: () => {},
     log: captured.log,
+    address: 'backend.example:443',
     onState: () => {},
     firstConnectWithinMs: 0,
     random: () => 0.05,

@@ -34,7 +34,13 @@ describe('/readyz of a worker', () => {
     expect(page).not.toContain(fcall_id)
     await backend.close()
     await expect.poll(async () => (await ready(url)).status, { timeout: 5_000 }).toBe(503)
-    expect((await ready(url)).body.reasons).toEqual([expect.stringMatching(/^not subscribed: (waiting|connecting)$/)])
+    expect((await ready(url)).body.reasons).toEqual([
+      expect.stringMatching(
+        new RegExp(`^not subscribed: (waiting|connecting) \\(${new URL(backend.url).host}: (network: E|closed with )`),
+      ),
+    ])
+    const outage = logLines(worker).find(line => line['msg'] === 'no connection to the backend')
+    expect(outage).toMatchObject({ address: new URL(backend.url).host, kind: 'retry' })
     expect((await fetch(`${url}/livez`)).status).toBe(200)
   })
 
