@@ -1,96 +1,14 @@
 #!/usr/bin/env node
-import { backend } from './commands/backend.js'
-import { readCommandLine, UsageError } from './commands/command-line.js'
-import { demo, dev } from './commands/dev.js'
-import { doctor } from './commands/doctor.js'
-import { execFile, execLines } from './commands/exec.js'
-import { PortUnavailable } from './commands/port-unavailable.js'
-import { ScriptUnreadable } from './commands/read-script.js'
-import { start } from './commands/start.js'
-import { EXIT_UNAVAILABLE, unavailableLines } from './commands/unavailable.js'
-import { ConfigError } from './config/report.js'
-import { StateDirError } from './journal/state-dir.js'
-import { HealthPortUnavailable } from './telemetry/health-server.js'
-import { readVersion } from './version.js'
+import { EXIT_OS, openFilesMost, tooFewToLoad } from './open-files.js'
 
-const HELP = `python-execute-worker: runs model-written Python, each call in a sandbox of its own, for an AI backend.
-
-Usage: python-execute-worker [COMMAND]
-
-  start                            serve the backend that the environment names (default)
-  dev [--port N]                   an embedded backend and a worker on this machine, until Ctrl-C
-  backend [--host H] [--port N]    that backend alone: the worker that comes gets three sample calls, shown and checked
-  demo                             three sample calls, shown live
-  exec [--json] [--timeout S] FILE run a file (- for standard input) in the sandbox and show what it prints
-  exec --jsonl                     one request a line on standard input, one outcome a line on standard output
-  doctor                           which sandbox can be had here, why not a better one, what to do
-
-  --help, --version
-
-Everything else is configured by environment variables: see .env.example.
-Exit codes of exec: that of the code; 124 timed out, 125 not run, 130 cancelled, 137 over a limit, 128+N killed by signal N,
-141 nobody reads the output.
-Other exit codes: 64 wrong use, 66 unreadable file, 69 no sandbox can be had, 70 internal error, 71 a port not to be had,
-74 output not writable, 77 forbidden by the backend, 78 wrong configuration, or STATE_DIR in use by another worker.
-`
-
-const EXIT_USAGE = 64
-const EXIT_NO_INPUT = 66
-const EXIT_SOFTWARE = 70
-const EXIT_OS = 71
-const EXIT_IO = 74
-const EXIT_CONFIG = 78
-
-async function main(argv: readonly string[]): Promise<number> {
-  const line = readCommandLine(argv)
-  switch (line.command) {
-    case 'help':
-      process.stdout.write(HELP)
-      return 0
-    case 'version':
-      process.stdout.write(`${readVersion()}\n`)
-      return 0
-    case 'start':
-      // At once: Node takes its handlers for signals away before it ends by itself, and a second SIGTERM would be the exit code then.
-      return process.exit(await start(process.env))
-    case 'dev':
-      return await dev(process.env, line.port)
-    case 'backend':
-      return await backend(process.env, line.host, line.port)
-    case 'demo':
-      return await demo(process.env)
-    case 'doctor':
-      return await doctor(process.env, text => process.stdout.write(`${text}\n`))
-    case 'exec':
-      return await execFile(line, process.env)
-    case 'exec-lines':
-      return await execLines(process.env)
-  }
+const filesMost = openFilesMost()
+try {
+  // Not loaded before: that takes more open files than a process may have, which is to be said in words.
+  const { run } = await import('./commands/run.js')
+  process.exitCode = await run(process.argv.slice(2))
+} catch (error) {
+  const words = tooFewToLoad(error, filesMost)
+  if (words === null) throw error
+  process.stderr.write(`${words}\n`)
+  process.exitCode = EXIT_OS
 }
-
-/** What went wrong, for a person, and the exit code that says of which kind it was. */
-function explain(error: unknown): { text: string; code: number } {
-  if (error instanceof UsageError) return { text: `${error.message}; try --help`, code: EXIT_USAGE }
-  if (error instanceof ConfigError) return { text: error.message, code: error.exitCode }
-  if (error instanceof StateDirError) return { text: error.message, code: EXIT_CONFIG }
-  const unavailable = unavailableLines(error)
-  if (unavailable !== null) return { text: unavailable.join('\n'), code: EXIT_UNAVAILABLE }
-  if (error instanceof ScriptUnreadable) return { text: error.message, code: EXIT_NO_INPUT }
-  if (error instanceof PortUnavailable || error instanceof HealthPortUnavailable)
-    return { text: error.message, code: EXIT_OS }
-  return { text: error instanceof Error ? (error.stack ?? error.message) : String(error), code: EXIT_SOFTWARE }
-}
-
-// A reader that has seen enough, as in `… | head`, is no error; commands that should end then listen for it themselves.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') return
-    process.stderr.write(`the output cannot be written: ${error.message}\n`, () => process.exit(EXIT_IO))
-  })
-}
-
-process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => {
-  const { text, code } = explain(error)
-  process.stderr.write(`${text}\n`)
-  return code
-})

@@ -3,6 +3,7 @@ import { realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { z } from 'zod'
+import { tooManyFiles } from '../open-files.js'
 import { otherProgram, RUN_TIMEOUT_MS, type Run, type RunFailure, whyNot } from './interpreter-failure.js'
 import { parseJson } from './listener.js'
 
@@ -62,6 +63,7 @@ const ProbeResult = z.object({
 export async function findInterpreter(command: string, env: NodeJS.ProcessEnv): Promise<Interpreter> {
   const run = runner(command, env)
   const { stdout } = await run(['-s', '-c', PROBE]).catch(async (failure: RunFailure) => {
+    if (tooManyFiles(failure) !== null) throw failure
     throw new InterpreterError(
       `SANDBOX_PYTHON: ${JSON.stringify(command)} ${await whyNot(command, env['PATH'], run, failure, PROBE)}; name a CPython of 3.10 or later`,
     )

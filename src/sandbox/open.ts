@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { SandboxConfig } from '../config.js'
+import { tooManyFiles } from '../open-files.js'
 import type { Layer, SandboxFacts, TierName } from '../outcome.js'
 import { findInterpreter, type Interpreter } from './interpreter.js'
 import { type LayerSwitch, layersOf } from './layers.js'
@@ -88,7 +89,8 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
     try {
       machinery = await Machinery.begin(machineryOptions)
     } catch (error) {
-      if (error instanceof TemporaryFolderError) throw error // which no tier can do without
+      // Which no tier can do without.
+      if (error instanceof TemporaryFolderError || tooManyFiles(error) !== null) throw error
       attempts.push(attemptFailed(tier, error as Error))
       continue
     }

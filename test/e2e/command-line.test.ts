@@ -97,6 +97,13 @@ describe('the command line', () => {
     expect((last as { reason: string }).reason).toContain('"/no/such/python" is not there')
   })
 
+  it.each([32, 64, 80, 100])('a limit of %d open files is named in words, with what would do, exit 71', async files => {
+    const program = await startProgram(['exec', '-'], {}, 'ignore', ['prlimit', `--nofile=${files}:${files}`])
+    expect((await program.exited).code).toBe(71)
+    expect(program.stderr()).toMatch(/^too many open files \(.*\); give it 1024 at least/)
+    expect(program.stderr().trim().split('\n')).toHaveLength(1)
+  })
+
   it('dev on a port that is in use says so and exits 71', async () => {
     const holder = createServer().listen(0, '127.0.0.1')
     await once(holder, 'listening')
