@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 
 /** A command that sends the embedded backend a call, for whoever has curl. */
-export function curlLine(url: string): string {
+function curlLine(url: string): string {
   return `curl -N ${url}dev/call -H 'content-type: application/json' -d '{"code": "print(6 * 7)"}'`
 }
 
