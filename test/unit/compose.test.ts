@@ -76,7 +76,8 @@ describe('the demo of docker-compose.yml', () => {
 
   test('is started when it is asked for, with its backend, and published for this machine alone', () => {
     expect([demo.profiles, backend.profiles]).toEqual([['demo'], ['demo']])
-    expect(demo.ports).toEqual(['127.0.0.1:8470:8470'])
+    // Beside the worker's, which `--profile demo` starts as well.
+    expect(demo.ports).toEqual(['127.0.0.1:8472:8470'])
     expect(backend.ports).toEqual([])
     expect(/^EXPOSE (\d+)$/m.exec(read('Dockerfile'))?.[1]).toBe('8470')
   })
