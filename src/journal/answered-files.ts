@@ -1,8 +1,8 @@
-import { constants, type Dirent } from 'node:fs'
-import { lstat, open, readdir, rename, rm, truncate } from 'node:fs/promises'
+import type { Dirent } from 'node:fs'
+import { lstat, readdir, rename, rm, truncate } from 'node:fs/promises'
 import path from 'node:path'
-import { type CallRecord, parseAnswer } from './record.js'
-import { makeFolder } from './record-files.js'
+import type { CallRecord } from './record.js'
+import { makeFolder, readAnswer } from './record-files.js'
 
 export interface AnsweredBounds {
   /** The backend gives a call up after 10 minutes, so it asks for none that was answered longer ago than this. */
@@ -85,12 +85,7 @@ export class AnsweredFiles {
 
   /** The answer of a call; null where it is not kept any more. Errors: those of the file system. */
   async read(name: string): Promise<CallRecord['answer']> {
-    const handle = await open(path.join(this.#folder, name), constants.O_RDONLY | constants.O_NOFOLLOW)
-    try {
-      return parseAnswer(await handle.readFile('utf8'))
-    } finally {
-      await handle.close()
-    }
+    return await readAnswer(path.join(this.#folder, name))
   }
 
   /** Lets go of what is too old or too much. What can't be removed is left for the next start. */

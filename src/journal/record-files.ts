@@ -3,7 +3,7 @@ import { chmod, lstat, open, readdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import writeFileAtomic from 'write-file-atomic'
 import { makeFolders } from './make-folders.js'
-import { type CallRecord, parseRecord } from './record.js'
+import { type CallRecord, parseAnswer, parseRecord } from './record.js'
 
 /** Larger than any answer that is accepted; what is larger is not ours. */
 const RECORD_MOST_BYTES = 64 * 1024 * 1024
@@ -32,6 +32,16 @@ export async function makeFolder(folder: string): Promise<void> {
     )
   }
   if ((status.mode & 0o777) !== 0o700) await chmod(folder, 0o700)
+}
+
+/** The answer in a file that a link does not lead to; null where it holds none. Errors: those of the file system. */
+export async function readAnswer(file: string): Promise<CallRecord['answer']> {
+  const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW)
+  try {
+    return parseAnswer(await handle.readFile('utf8'))
+  } finally {
+    await handle.close()
+  }
 }
 
 /** Errors: those of the file system that say nothing of this file. */

@@ -3,8 +3,8 @@ import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import { AnsweredFiles, isDiskRefusing } from './answered-files.js'
-import { type CallRecord, fileNameOf, parseAnswer } from './record.js'
-import { keepNewest, makeFolder, readRecord, sweep, writeWhole } from './record-files.js'
+import { type CallRecord, fileNameOf } from './record.js'
+import { keepNewest, makeFolder, readAnswer, readRecord, sweep, writeWhole } from './record-files.js'
 
 const RECORD_NAME = /^[0-9a-f]{64}\.json$/
 /** What was being written when the worker died. */
@@ -126,12 +126,7 @@ export class RecordStore {
 
   /** The answer of a rejected call; null where there is none. Errors: those of the file system. */
   async readRejected(key: string): Promise<CallRecord['answer']> {
-    const handle = await open(path.join(this.#rejected, fileNameOf(key)), constants.O_RDONLY | constants.O_NOFOLLOW)
-    try {
-      return parseAnswer(await handle.readFile('utf8'))
-    } finally {
-      await handle.close()
-    }
+    return await readAnswer(path.join(this.#rejected, fileNameOf(key)))
   }
 
   async #setAside(name: string, fault: string): Promise<void> {
