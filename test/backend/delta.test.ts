@@ -1,8 +1,9 @@
-import { createServer, type Server, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type DeltaStreamOptions, openDeltaStream } from '../../src/backend/delta.js'
 import { CUT_NOTE, createDeltaText } from '../../src/backend/delta-text.js'
 import { captureLog, sampleCall } from './support/fixtures.js'
+import { rawServer } from './support/raw-server.js'
 import { startWs, type TestWsServer, until } from './support/servers.js'
 
 let cleanup: (() => unknown)[] = []
@@ -239,18 +240,7 @@ describe('delta text', () => {
 })
 
 async function listen(onSocket: (socket: Socket) => void): Promise<{ url: string }> {
-  const sockets = new Set<Socket>()
-  const server: Server = createServer(socket => {
-    sockets.add(socket)
-    socket.on('error', nothing)
-    onSocket(socket)
-  })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  cleanup.push(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return { url: `ws://127.0.0.1:${address.port}/` }
+  const server = await rawServer(onSocket)
+  cleanup.push(server.close)
+  return server
 }

@@ -1,9 +1,10 @@
-import { createServer, type Server, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { ToolCall } from '../../../src/backend/protocol.js'
 import { runSession, type SessionOptions } from '../../../src/backend/session.js'
 import type { SessionEnd } from '../../../src/backend/session-end.js'
 import { captureLog, keyCredentials } from './fixtures.js'
+import { rawServer } from './raw-server.js'
 import { startWs, type TestWsServer } from './servers.js'
 
 let cleanup: (() => unknown)[] = []
@@ -76,19 +77,10 @@ export const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, 
 
 /** A server of bare sockets that is closed after the test. */
 export async function listen(onSocket: (socket: Socket) => void): Promise<{ url: string }> {
-  const sockets = new Set<Socket>()
-  const server: Server = createServer(socket => {
-    sockets.add(socket)
-    socket.on('error', nothing)
+  const server = await rawServer(socket => {
     socket.on('data', nothing)
     onSocket(socket)
   })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  cleanup.push(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return { url: `ws://127.0.0.1:${address.port}/` }
+  cleanup.push(server.close)
+  return server
 }
