@@ -93,12 +93,19 @@ export async function startWorkerProcess(
     'ignore',
     through,
   )
+  // Its own word: what a worker that was killed has sent last can reach the backend after its end.
+  const hasRegistered = () => env['LOG_LEVEL'] !== undefined || program.stdout().includes('tools registered')
   const registrations = backend.registrations.length
-  await backend.waitFor(
-    () => backend.subscribers > 0 && backend.registrations.length > registrations,
-    40_000,
-    () => `the worker did not connect:\n${program.stdout()}${program.stderr()}`,
-  )
+  const said = () => `:\n${program.stdout()}${program.stderr()}`
+  let end: Exit | null = null
+  void program.exited.then(exit => {
+    end = exit
+  })
+  const isUp = () => {
+    if (end !== null) throw new Error(`the worker ended before it connected, ${JSON.stringify(end)}${said()}`)
+    return backend.subscribers > 0 && backend.registrations.length > registrations && hasRegistered()
+  }
+  await backend.waitFor(isUp, 60_000, () => `the worker did not connect${said()}`)
   return program
 }
 
