@@ -45,7 +45,7 @@ RUN . /etc/os-release && { [ "$VERSION_CODENAME" = "$DEBIAN" ] || { echo "RUNTIM
  && apt-get "$@" update \
  && DEBIAN_FRONTEND=noninteractive apt-get "$@" install -y --no-install-recommends \
       tini libstdc++6 libatomic1 fonts-dejavu-core \
-      python3 python3-numpy python3-pandas python3-matplotlib python3-scipy python3-sympy \
+      python3 python3-numpy python3-pandas python3-matplotlib python3-scipy python3-sympy python3-restrictedpython \
       python3-openpyxl python3-lxml python3-pil python3-tabulate python3-dateutil python3-requests python3-bs4 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/log/apt /var/log/dpkg.log /tmp/snapshot.list
 

@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['test/{unit,backend,sandbox,e2e,fault,escape,soak,browser}/**/*.test.ts'],
+    include: ['test/{unit,backend,sandbox,toolbox,e2e,fault,escape,soak,browser}/**/*.test.ts'],
     // The tests in a browser need Debian's chromium, and are asked for: .ci/full does.
     // So does it for the disk that hangs, which needs a compiler and minutes.
     exclude: [

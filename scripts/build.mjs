@@ -1,6 +1,6 @@
-// Compiles src/ to dist/ and copies the Python side, which is run as it is, beside the code that starts it.
+// Compiles src/ to dist/ and copies what is used as it is: the Python side, and the catalog of its built-in tools.
 import { spawnSync } from 'node:child_process'
-import { cpSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -15,3 +15,5 @@ cpSync(`${root}src/sandbox/python`, `${root}dist/sandbox/python`, {
   recursive: true,
   filter: path => !/__pycache__|\.orig$/.test(path),
 })
+mkdirSync(`${root}dist/toolbox`, { recursive: true })
+cpSync(`${root}src/toolbox/built-in.json`, `${root}dist/toolbox/built-in.json`)

@@ -1,11 +1,11 @@
 import type { Logger } from 'pino'
 import { type Delivery, deliverWithRetry } from './backend/deliver.js'
-import { BackendError } from './backend/errors.js'
+import { BackendError, classifyBackendError } from './backend/errors.js'
 import type { BackendApi } from './backend/http.js'
 import type { CallIdentity } from './backend/protocol.js'
 import type { Config } from './config.js'
 import type { Journal, StoredAnswer } from './journal/journal.js'
-import type { Part } from './outcome.js'
+import type { Outcome, Part } from './outcome.js'
 import type { PostingRoom } from './posting-room.js'
 import type { Reply } from './tool/tool.js'
 import { wireContent } from './tool/wire-content.js'
@@ -57,12 +57,12 @@ export interface Answering {
 
 /**
  * Journal, then wire: what becomes of a reply. null: nothing was to be sent. `unasked` makes the answer to a call that
- * waits for a person whom nobody can ask.
+ * waits for a person whom nobody can ask; `ran`: what has run of its code already.
  */
 export async function deliverReply(
   answering: Answering,
   reply: Reply,
-  unasked: (reason: string) => Reply,
+  unasked: (reason: string, ran: Outcome | null) => Promise<Reply>,
   context: AnsweringContext,
   log: Logger,
 ): Promise<Concluded | null> {
@@ -91,7 +91,18 @@ export async function deliverReply(
     case 'confirm': {
       context.journal.asking(key)
       const request = { setupKey: reply.setupKey, command: reply.command, explanation: reply.explanation }
-      const delivery = await deliverWithRetry(signal => context.api.requestConfirmation(call, request, signal), {
+      let mayHaveAsked = false
+      const ask = async (signal: AbortSignal) => {
+        const asked = await context.api.requestConfirmation(call, request, signal).catch((error: unknown) => {
+          mayHaveAsked ||= classifyBackendError(error).kind === 'retry'
+          throw error
+        })
+        // Not by us: the person is shown another request than this one, and a yes is to that.
+        if (asked === 'asked_before' && !mayHaveAsked) {
+          await context.journal.toolLog(call).note({ step: 'asked', tools: null })
+        }
+      }
+      const delivery = await deliverWithRetry(ask, {
         log,
         signal: context.stopPosting,
         giveUpAfterMs: left(answering),
@@ -107,7 +118,7 @@ export async function deliverReply(
       const why = delivery.why === 'aborted' ? 'the worker is being stopped' : delivery.error.message
       return await deliverReply(
         answering,
-        unasked(`a person could not be asked to confirm: ${why}`),
+        await unasked(`a person could not be asked to confirm: ${why}`, reply.outcome),
         unasked,
         context,
         log,

@@ -3,11 +3,12 @@ import { type Admission, QueueFull } from './admission.js'
 import { type Answering, type AnsweringContext, deliverReply, postOrPutOff } from './answering.js'
 import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol.js'
+import { calledBefore } from './called-before.js'
 import type { Config } from './config.js'
 import { type HandledContext, tellHandled } from './handled.js'
-import type { Outcome } from './outcome.js'
+import type { CalledTools, Outcome } from './outcome.js'
 import type { Refusal } from './telemetry/status.js'
-import { answer } from './tool/outcome-without-run.js'
+import { answer, hasCalled, stranded } from './tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool/tool.js'
 import { LEAST_WALL_MS, TOO_LATE } from './tool/wall-time.js'
 
@@ -35,15 +36,17 @@ export interface CallContext extends AnsweringContext, HandledContext {
   readonly tools: ReadonlyMap<string, Tool>
   readonly admission: Admission
   openDelta(call: ToolCall): DeltaStream
-  /** Outcomes of calls that no tool handled. */
+  /** Outcomes of calls that no tool handled. `called`: by their code, before a person was asked; see calledBefore. */
   readonly outcomes: {
-    rejected(message: string): Outcome
-    busy(): Outcome
-    notRun(status: 'cancelled' | 'interrupted', reason: string): Outcome
+    rejected(message: string, called: CalledTools): Outcome
+    busy(called: CalledTools): Outcome
+    notRun(status: 'cancelled' | 'interrupted', reason: string, called: CalledTools): Outcome
     /** `started`: the code may have run in part. */
-    broken(reason: string, started: boolean): Outcome
+    broken(reason: string, started: boolean, called: CalledTools): Outcome
   }
   readonly log: Logger
+  /** Masks the secrets that the worker knows; left out: nothing is masked. */
+  mask?(text: string): string
 }
 
 /**
@@ -75,12 +78,13 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
     reply = await replyTo({ ...answering, call }, context, cancel, onText, run)
   } catch (error) {
     log.error({ err: error }, 'call failed inside the worker')
-    reply = answer(context.outcomes.broken('the worker failed while it handled the call', run.started))
+    const called = await calledBefore(call, context)
+    reply = answer(context.outcomes.broken('the worker failed while it handled the call', run.started, called))
   }
   if (hasRun(reply)) run.refused = null
   // Courtesy ends before the truth is posted, and never holds it up for long.
   await delta.stream?.end()
-  const concluded = await deliverReply(answering, reply, unasked(context), context, log)
+  const concluded = await deliverReply(answering, reply, unasked(call, context), context, log)
   const totalMs = performance.now() - arrivedMs
   tellHandled({ call, reply, progress: run, concluded, totalMs, delta: delta.stream }, context, log)
   return concluded === null || concluded.safe
@@ -97,9 +101,11 @@ export async function rejectUnreadable(call: UnreadableCall, problem: string, co
   const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs }
   const known = await knownAlready(call, answering, context, log)
   if (known !== null) return known
-  const message = `Not run: the call reached this worker in a form that it cannot read (${problem}). Its arguments are not at fault.`
-  const reply = answer(context.outcomes.rejected(message))
-  const concluded = await deliverReply(answering, reply, unasked(context), context, log)
+  const called = await calledBefore(call, context)
+  const what = `the call reached this worker in a form that it cannot read (${problem}). Its arguments are not at fault.`
+  const message = `${hasCalled(called) ? 'Cut off' : 'Not run'}: ${what}`
+  const reply = answer(context.outcomes.rejected(message, called))
+  const concluded = await deliverReply(answering, reply, unasked(call, context), context, log)
   tellHandled({ call: null, reply, concluded, totalMs: performance.now() - arrivedMs, delta: null }, context, log)
   return concluded === null || concluded.safe
 }
@@ -126,15 +132,19 @@ async function knownAlready(
       const stored = await context.journal.stored(answering.key)
       if (stored !== null) return (await postOrPutOff(answering, stored, context, log)).safe
       context.onLost?.()
-      const lost = answer(context.outcomes.broken('it was answered before, and its result was lost', true))
-      const concluded = await deliverReply(answering, lost, unasked(context), context, log)
+      const called = await calledBefore(call, context)
+      const lost = answer(context.outcomes.broken('it was answered before, and its result was lost', true, called))
+      const concluded = await deliverReply(answering, lost, unasked(call, context), context, log)
       return concluded === null || concluded.safe
     }
   }
 }
 
-function unasked({ outcomes }: CallContext): (reason: string) => Reply {
-  return reason => answer(outcomes.notRun('interrupted', reason))
+function unasked(call: UnreadableCall, context: CallContext) {
+  return async (reason: string, ran: Outcome | null): Promise<Reply> => {
+    if (ran !== null) return answer(stranded(ran, context.mask?.(reason) ?? reason))
+    return answer(context.outcomes.notRun('interrupted', reason, await calledBefore(call, context)))
+  }
 }
 
 /** What the tool says, or what is said in its place. */
@@ -145,25 +155,30 @@ async function replyTo(
   stream: (text: string) => void,
   run: Progress,
 ): Promise<Reply> {
+  const called = () => calledBefore(call, context)
   const tool = context.tools.get(call.fcall_name)
   if (tool === undefined) {
     const names = [...context.tools.keys()].join(', ')
     const message = `There is no tool ${JSON.stringify(call.fcall_name.slice(0, NAME_SHOWN_CHARS))} here. This worker has: ${names}.`
-    return answer(context.outcomes.rejected(message))
+    return answer(context.outcomes.rejected(message, await called()))
   }
   const parsed = tool.parse(call.fcall_arguments)
-  if (!parsed.ok) return answer(context.outcomes.rejected(parsed.message))
+  if (!parsed.ok) return answer(context.outcomes.rejected(parsed.message, await called()))
   const invocation = (queueMs: number): Invocation<unknown> => ({
     args: parsed.args,
     confirmedByHuman: call.confirmed_by_human,
     scenario: call.fcall_ft_btest_name,
-    remainingMs: deadline - performance.now(),
+    get remainingMs() {
+      return deadline - performance.now()
+    },
     queueMs,
     signal: cancel,
+    toolLog: context.journal.toolLog(call),
+    calledBefore: called,
     stream,
   })
   const deadline = performance.now() + timeLeftMs(call, context)
-  const early = tool.before(invocation(0))
+  const early = await tool.before(invocation(0))
   if (early !== null) return early
   const waiting = waitingSignal(cancel, deadline - LEAST_WALL_MS - performance.now())
   const from = performance.now()
@@ -178,10 +193,11 @@ async function replyTo(
     })
   } catch (error) {
     run.refused = refusalOf(error)
-    if (error instanceof QueueFull) return answer(context.outcomes.busy())
+    if (error instanceof QueueFull) return answer(context.outcomes.busy(await called()))
     run.waitedMs ??= performance.now() - from
-    if (error instanceof Interruption) return answer(context.outcomes.notRun('interrupted', error.message))
-    if (cancel.aborted) return answer(context.outcomes.notRun('cancelled', String(cancel.reason)))
+    if (error instanceof Interruption)
+      return answer(context.outcomes.notRun('interrupted', error.message, await called()))
+    if (cancel.aborted) return answer(context.outcomes.notRun('cancelled', String(cancel.reason), await called()))
     throw error
   } finally {
     waiting.end()

@@ -1,7 +1,18 @@
 import path from 'node:path'
 import { z } from 'zod'
 import { backendConfig } from './config/backend.js'
-import { choice, dollars, flag, httpUrl, matching, mebibytes, moduleNames, port, whole } from './config/fields.js'
+import {
+  choice,
+  dollars,
+  flag,
+  httpUrl,
+  matching,
+  mebibytes,
+  moduleNames,
+  port,
+  toolGlobs,
+  whole,
+} from './config/fields.js'
 import { relatedLimits } from './config/limits.js'
 import { misspeltVariables } from './config/misspelt.js'
 import { configError, type Environment, type Fault } from './config/report.js'
@@ -22,10 +33,14 @@ export interface BackendConfig {
   readonly credentials: CredentialConfig
 }
 
+/** full: whatever the sandbox lets code do. restricted: compiled with RestrictedPython, without imports, as well. */
+export type SandboxPolicy = 'full' | 'restricted'
+
 export interface SandboxConfig {
   /** The command or path as configured; the probe finds the interpreter behind it. */
   readonly python: string
   readonly preload: readonly string[]
+  readonly policy: SandboxPolicy
   readonly tier: TierName | 'auto'
   readonly minTier: TierName
   readonly wallMs: number
@@ -43,6 +58,21 @@ export interface SandboxConfig {
   readonly stderrKeptBytes: number
   /** Slots: sandboxes that may run code at once. */
   readonly slots: number
+}
+
+/** What tools sandboxed code may call. */
+export interface ToolsConfig {
+  /** Calls that one run may make; 0: none, and code is not told of tools. */
+  readonly callsMax: number
+  /** Globs over category.tool. null: all are allowed. */
+  readonly allow: readonly string[] | null
+  readonly ask: readonly string[]
+  readonly deny: readonly string[]
+  /** Whether tool calls show as lines of the output. */
+  readonly progress: boolean
+  readonly web: 'off' | 'ask' | 'allow'
+  /** MCP servers: a file of JSON, or JSON itself. null: none. */
+  readonly config: string | null
 }
 
 export interface Prices {
@@ -64,7 +94,7 @@ export interface Config {
   readonly queueMaxCalls: number
   readonly callDeadlineMs: number
   readonly streamMaxBytes: number
-  readonly toolCallsMax: number
+  readonly tools: ToolsConfig
   readonly argumentsMaxBytes: number
   readonly resultMaxBytes: number
   readonly drainMs: number
@@ -112,11 +142,23 @@ const schema = z.object({
   RESULT_MAX_BYTES: whole(BYTES, 4_096, 10_485_760).default(8_388_608),
   STREAM_MAX_BYTES: whole(BYTES, 0, 67_108_864).default(262_144),
   TOOL_CALLS_MAX: whole('calls', 0, 10_000).default(50),
+  TOOLS_ALLOW: toolGlobs('all'),
+  TOOLS_ASK: toolGlobs().transform(globs => globs ?? []),
+  TOOLS_DENY: toolGlobs().transform(globs => globs ?? []),
+  TOOLS_PROGRESS: flag().default(false),
+  TOOLS_WEB: choice('off', 'ask', 'allow').default('off'),
+  // What these mean is known to toolbox/web, which reads them.
+  TOOLS_WEB_SEARCH_URL: matching(/^[^\0\n]+$/, 'give the http or https URL of a search'),
+  TOOLS_WEB_SEARCH_KEY: matching(/^[^\0\n]+$/, 'give a key, or a whole header such as X-Key: …'),
+  TOOLS_WEB_PORTS: matching(/^[^\0\n]+$/, 'give ports with commas between them, such as 80,443'),
+  TOOLS_WEB_DENY_NETWORKS: matching(/^[^\0\n]+$/, 'give networks with commas between them, such as 203.0.113.0/24'),
+  TOOLS_CONFIG: matching(/^[^\0]+$/, 'give the path of a JSON file with mcpServers, or the JSON itself'),
   DRAIN_MS: whole(MS, 0, 600_000).default(25_000),
   SANDBOX_PYTHON: matching(/^[^\0\n]+$/, 'give a command such as python3 or the path of an interpreter').default(
     'python3',
   ),
   SANDBOX_PRELOAD: moduleNames().default(['numpy', 'pandas', 'matplotlib.pyplot']),
+  SANDBOX_POLICY: choice('full', 'restricted').default('full'),
   SANDBOX_TIER: choice('auto', 'namespaces', 'landlock').default('auto'),
   SANDBOX_MIN_TIER: choice('landlock', 'namespaces').default('landlock'),
   SANDBOX_WALL_MS: whole(MS, 100, 540_000),
@@ -147,19 +189,33 @@ export type Variables = z.output<typeof schema>
 /** The names of all variables, in the order of .env.example. */
 export const VARIABLES: readonly string[] = Object.keys(schema.shape)
 
+export interface ConfigNeeds {
+  readonly backend: boolean
+  /** What is wrong inside of variables whose meaning others know, and what may explain it; it joins the one report. */
+  toolFaults?(tools: ToolsConfig): { readonly faults: readonly Fault[]; readonly hints: readonly string[] }
+}
+
 /**
  * Environment to configuration, deeply frozen. Values are trimmed (a secret from a file often ends in a line break) and an
  * empty one counts as unset. Commands that bring their own backend or need none (`needs.backend` false) ignore how to reach
  * one, right or wrong. Throws ConfigError with one report of every fault.
  */
-export function loadConfig(env: Environment, host: HostFacts, needs: { readonly backend: boolean }): Config {
+export function loadConfig(env: Environment, host: HostFacts, needs: ConfigNeeds): Config {
   const given = trimmed(env)
   const { values, faults: fieldFaults } = parseFields(needs.backend ? given : withoutBackend(given))
   const misspelt = misspeltVariables(given, VARIABLES)
   const related = relatedLimits(values, host)
   const reach = needs.backend ? backendConfig(values, given) : { backend: null, faults: [], warnings: [] }
-  const faults = [...fieldFaults, ...related.faults, ...reach.faults, ...contradictions(values, fieldFaults)]
-  if (faults.length > 0) throw configError(faults, misspelt, given)
+  const tools = toolsConfig(values, env)
+  const ofTools = needs.toolFaults?.(tools) ?? { faults: [], hints: [] }
+  const faults = [
+    ...fieldFaults,
+    ...related.faults,
+    ...reach.faults,
+    ...contradictions(values, fieldFaults),
+    ...ofTools.faults.filter(({ variable }) => !fieldFaults.some(fault => fault.variable === variable)),
+  ]
+  if (faults.length > 0) throw configError(faults, [...misspelt, ...ofTools.hints], given)
 
   const { limits } = related
   const stateDir = path.resolve(values.STATE_DIR ?? defaultStateDir(given))
@@ -178,6 +234,7 @@ export function loadConfig(env: Environment, host: HostFacts, needs: { readonly 
     sandbox: {
       python: values.SANDBOX_PYTHON,
       preload: values.SANDBOX_PRELOAD,
+      policy: values.SANDBOX_POLICY,
       tier: values.SANDBOX_TIER,
       minTier: values.SANDBOX_MIN_TIER,
       wallMs: limits.wallMs,
@@ -196,7 +253,7 @@ export function loadConfig(env: Environment, host: HostFacts, needs: { readonly 
     queueMaxCalls: values.QUEUE_MAX_CALLS,
     callDeadlineMs: limits.callDeadlineMs,
     streamMaxBytes: values.STREAM_MAX_BYTES,
-    toolCallsMax: values.TOOL_CALLS_MAX,
+    tools,
     argumentsMaxBytes: values.ARGUMENTS_MAX_BYTES,
     resultMaxBytes: values.RESULT_MAX_BYTES,
     drainMs: values.DRAIN_MS,
@@ -210,6 +267,19 @@ export function loadConfig(env: Environment, host: HostFacts, needs: { readonly 
     },
     warnings: [...place, ...related.warnings, ...reach.warnings, ...misspelt],
   })
+}
+
+function toolsConfig(values: Variables, env: Environment): ToolsConfig {
+  return {
+    callsMax: values.TOOL_CALLS_MAX,
+    // An empty list allows nothing: here, unlike elsewhere, a variable that is set to nothing is set.
+    allow: values.TOOLS_ALLOW === undefined && env['TOOLS_ALLOW']?.trim() === '' ? [] : (values.TOOLS_ALLOW ?? null),
+    ask: values.TOOLS_ASK,
+    deny: values.TOOLS_DENY,
+    progress: values.TOOLS_PROGRESS,
+    web: values.TOOLS_WEB,
+    config: values.TOOLS_CONFIG ?? null,
+  }
 }
 
 function trimmed(env: Environment): Environment {

@@ -28,7 +28,7 @@ export interface HandledContext {
 /** The one wide event of a call, and what the metrics are told of it. `log` has the call's id in its bindings. */
 export function tellHandled(ended: Ended, context: HandledContext, log: Logger): void {
   const { call, reply, progress, concluded, totalMs, delta } = ended
-  const outcome = reply.kind === 'answer' ? reply.outcome : null
+  const outcome = reply.kind === 'answer' || reply.kind === 'confirm' ? reply.outcome : null
   log.info(
     {
       reply: reply.kind,
@@ -44,6 +44,7 @@ export function tellHandled(ended: Ended, context: HandledContext, log: Logger):
       ...outcome?.usage,
       total_ms: Math.round(totalMs),
       dollars: outcome?.dollars,
+      tool_calls: outcome?.tool_calls.length,
       delivered: concluded?.delivery.delivered,
       post_attempts: concluded?.delivery.attempts,
       deltas: delta?.stats.messages,

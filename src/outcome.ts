@@ -50,11 +50,23 @@ export interface Part {
   readonly m_content: string
 }
 
+/** One tool that the code has called: category.tool. `error`: what it was told instead of a result, or null. */
 export interface ToolCallRecord {
   readonly tool: string
   readonly ok: boolean
   readonly ms: number
   readonly args_preview: string
+  readonly error: string | null
+  /** Of the result, as JSON. */
+  readonly bytes: number
+  readonly dollars: number
+}
+
+/** The tools that the code of a call has called so far, before and after a person was asked, in this life of the worker and the one before. */
+export interface CalledTools {
+  readonly calls: readonly ToolCallRecord[]
+  /** false: it has called others too, or may have, of which nothing is known any more. */
+  readonly isWhole: boolean
 }
 
 /** A file that the run left in its workspace: path relative to the workspace. */

@@ -3,8 +3,10 @@ import type { Logger } from 'pino'
 import { type Answering, type AnsweringContext, deliverReply, postAnswer } from './answering.js'
 import { loggedId } from './backend/protocol.js'
 import { type CallContext, GIVE_UP_MS } from './call.js'
+import { calledBefore } from './called-before.js'
 import { type Ended, type HandledContext, tellHandled } from './handled.js'
 import type { Leftover, StoredAnswer } from './journal/journal.js'
+import type { CalledTools } from './outcome.js'
 import { answer } from './tool/outcome-without-run.js'
 
 /** The backend has given the call up long before, but the answer may still be of use to whoever reads the thread. */
@@ -20,7 +22,7 @@ const OFFER_AGAIN_MS = 10 * 60_000
 const AT_ONCE = 8
 
 export interface RecoveryOptions {
-  readonly context: AnsweringContext & HandledContext & Pick<CallContext, 'outcomes' | 'log'>
+  readonly context: AnsweringContext & HandledContext & Pick<CallContext, 'outcomes' | 'log' | 'mask'>
   /** Has the worker wait for it when it stops; see RunningCalls.add. */
   track(fcallId: string, handle: () => Promise<boolean>): void
 }
@@ -114,8 +116,8 @@ export class Recovery {
     if (taken.answer === null) {
       log.warn({ state, ageMs }, 'a call was cut off by the end of the worker')
       if (state === 'settled') context.onLost?.()
-      const reply = answer(this.#outcome(leftover))
-      const concluded = await deliverReply(answering, reply, () => reply, context, log)
+      const reply = answer(this.#outcome(leftover, await calledBefore(call, context)))
+      const concluded = await deliverReply(answering, reply, async () => reply, context, log)
       this.#tell(leftover, offers, { reply, concluded, totalMs: ageMs }, log)
       if (concluded?.delivery.delivered === false) this.#runSoon()
       return concluded?.safe ?? true
@@ -163,18 +165,27 @@ export class Recovery {
     for (const key of this.#offers.keys()) if (!left.has(key) && !this.#inHand.has(key)) this.#offers.delete(key)
   }
 
-  #outcome({ state, since }: Leftover) {
+  #outcome({ state, since }: Leftover, called: CalledTools) {
     const { outcomes } = this.#options.context
     switch (state) {
       case 'claimed':
-        return outcomes.notRun('interrupted', 'the worker was ended and started anew before the code could start')
+        return outcomes.notRun(
+          'interrupted',
+          'the worker was ended and started anew before the code could start',
+          called,
+        )
       case 'started':
         return outcomes.broken(
           `the worker was ended and started anew after the code had started at ${iso(since)}`,
           true,
+          called,
         )
       case 'settled': // its record has become unreadable
-        return outcomes.broken('the code had ended, and its result was lost when the worker was started anew', true)
+        return outcomes.broken(
+          'the code had ended, and its result was lost when the worker was started anew',
+          true,
+          called,
+        )
     }
   }
 }

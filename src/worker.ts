@@ -13,6 +13,7 @@ import type { Journal } from './journal/journal.js'
 import { PostingRoom } from './posting-room.js'
 import { Recovery } from './recovery.js'
 import { RunningCalls } from './running-calls.js'
+import type { Redactor } from './telemetry/redactor.js'
 import type { Impairment, Telemetry, WorkerStatus } from './telemetry/status.js'
 import { assertStrict, withOrder } from './tool/strict-schema.js'
 import { Interruption, type Tool } from './tool/tool.js'
@@ -35,6 +36,8 @@ export interface WorkerOptions {
   /** Outcomes of calls that no tool handled. */
   readonly outcomes: CallContext['outcomes']
   readonly log: Logger
+  /** Told of secrets as they are read, and asked to mask them; left out: nothing is masked. */
+  readonly redactor?: Redactor
   /** The backend said 460: this client may never work. */
   onForbidden?(reason: string): void
   readonly telemetry?: Telemetry
@@ -85,6 +88,7 @@ export class Worker {
       tools: tools.map(registered),
       log,
       ...(options.sleep === undefined ? {} : { sleep: options.sleep }),
+      onSecret: (name, value) => options.redactor?.know(name, value),
       onCall: call => this.#take(call.fcall_id, cancel => handleCall(call, this.#context, cancel)),
       onUnreadable: (call, reason) => this.#take(call.fcall_id, () => rejectUnreadable(call, reason, this.#context)),
       onRegistration: problem => this.setImpaired('registration', problem),
@@ -105,6 +109,7 @@ export class Worker {
       openDelta: call => openDeltaStream({ url: deltaEndpoint(backend), call, maxBytes: config.streamMaxBytes, log }),
       outcomes: options.outcomes,
       log,
+      mask: text => options.redactor?.mask(text) ?? text,
       stopPosting: this.#stopPosting.signal,
       onForbidden: reason => this.#link.supervisor.forbid(reason),
       onHandled: call => telemetry?.callHandled(call),

@@ -20,6 +20,8 @@ export interface CredentialsOptions {
   readonly serviceName: string
   /** Default `/tmp/<service>_flexus_ticket`; a file here wins over the configured ticket. */
   readonly ticketFile?: string
+  /** Told of each secret that is read (they are renewed), before it is used, so that it is masked from then on. */
+  onSecret?(name: string, value: string): void
   /** Default `/vault/token/token`, where the Vault agent puts it. */
   readonly vaultTokenFile?: string
   readonly fetch?: typeof globalThis.fetch
@@ -33,9 +35,17 @@ type Secret = { readonly mode: 'key' | 'ticket' | 'superuser'; readonly value: s
 
 /** Each mode of docs/protocol.md, "Addresses and credentials", as one source of the secret. */
 export function createCredentials(options: CredentialsOptions): Credentials {
-  const { config, serviceName } = options
+  const { config, serviceName, onSecret = () => {} } = options
   const service = { 'x-flexus-service-name': serviceName }
-  const source = secretSource(options)
+  const told = secretSource(options)
+  const source = {
+    ...told,
+    async read(signal: AbortSignal): Promise<Secret> {
+      const secret = await told.read(signal)
+      onSecret(secret.mode, secret.value)
+      return secret
+    },
+  }
 
   return {
     async headers(signal) {
@@ -111,7 +121,9 @@ function vaultSource(options: CredentialsOptions, vaultEndpoint: string) {
   async function request(signal: AbortSignal): Promise<string> {
     const vaultToken = await readIfThere(tokenFile, 'the Vault token')
     if (vaultToken === null) throw new BackendError('retry', 'there is no Vault token file')
-    const headers = { 'X-Vault-Token': sendable(vaultToken.trim(), 'the Vault token') }
+    const vaultSecret = sendable(vaultToken.trim(), 'the Vault token')
+    options.onSecret?.('Vault', vaultSecret)
+    const headers = { 'X-Vault-Token': vaultSecret }
     const response = await fetchToken(url, { headers, signal, redirect: 'error' })
     if (!response.ok) {
       await response.body?.cancel()

@@ -56,8 +56,12 @@ export interface BackendApi {
     options: { readonly asPlaceholder: boolean },
     signal: AbortSignal,
   ): Promise<void>
-  /** Resolves as well when the confirmation had been requested before. */
-  requestConfirmation(call: CallIdentity, request: ConfirmationRequest, signal: AbortSignal): Promise<void>
+  /** Resolves as well when the confirmation had been requested before, which need not have been by this worker. */
+  requestConfirmation(
+    call: CallIdentity,
+    request: ConfirmationRequest,
+    signal: AbortSignal,
+  ): Promise<'asked' | 'asked_before'>
   /** Ends idle connections; requests in flight are cut off. */
   close(): Promise<void>
 }
@@ -201,9 +205,10 @@ export function createBackendApi(options: BackendApiOptions): BackendApi {
           signal,
         )
       } catch (error) {
-        if (error instanceof BackendError && isAlreadyRequested(error)) return
+        if (error instanceof BackendError && isAlreadyRequested(error)) return 'asked_before'
         throw error
       }
+      return 'asked'
     },
 
     close: () => agent.destroy(),

@@ -15,6 +15,8 @@ export interface BackendLinkOptions {
   readonly log: Logger
   /** How the heartbeat waits; default real time. */
   readonly sleep?: Sleep
+  /** A secret was read, under a name for its kind. */
+  onSecret?(name: string, value: string): void
   onCall(call: ToolCall): void
   /** A call of which only the identity could be read. */
   onUnreadable(call: UnreadableCall, reason: string): void
@@ -38,12 +40,28 @@ export interface BackendLink {
 
 /** Starts connecting; the heartbeat begins when it is activated. */
 export function connectBackend(options: BackendLinkOptions): BackendLink {
-  const { config, backend, tools, log, onCall, onUnreadable, onRegistration, onState, onSessionEnded, sleep } = options
+  const {
+    config,
+    backend,
+    tools,
+    log,
+    onSecret,
+    onCall,
+    onUnreadable,
+    onRegistration,
+    onState,
+    onSessionEnded,
+    sleep,
+  } = options
   const fuserId = config.shared ? null : config.fuserId
   const address = addressOf(backend.baseUrl)
   let trouble: string | null = null
   const audience = { fgroupId: config.fgroupId, fuserId, shared: config.shared }
-  const credentials = createCredentials({ config: backend, serviceName: config.serviceName })
+  const credentials = createCredentials({
+    config: backend,
+    serviceName: config.serviceName,
+    ...(onSecret === undefined ? {} : { onSecret }),
+  })
   const api = createBackendApi({ config: backend, credentials, log })
   const registration = createRegistration({
     api,

@@ -3,6 +3,7 @@ import type { BackendConfig } from '../config.js'
 import { runDemo, type StartWorker } from '../dev/demo.js'
 import { runDev } from '../dev/dev-server.js'
 import { createLog } from '../telemetry/log.js'
+import { Redactor } from '../telemetry/redactor.js'
 import { explainListen } from './port-unavailable.js'
 import { readSetup, StartCancelled } from './setup.js'
 import { secretsOf, startWorker } from './start.js'
@@ -41,20 +42,19 @@ function workerFor(env: NodeJS.ProcessEnv, signal?: AbortSignal): StartWorker {
   const setup = readSetup({ LOG_LEVEL: 'error', ...env }, { backend: false })
   return async (baseUrl, apiKey) => {
     const backend: BackendConfig = { baseUrl, endpoint: '/v1/graphql', credentials: { mode: 'key', apiKey } }
-    const log = createLog({
-      level: setup.config.logLevel,
-      pretty: true,
-      destination: 'stderr',
-      secrets: secretsOf(backend),
+    const redactor = new Redactor(secretsOf(backend))
+    const log = createLog({ level: setup.config.logLevel, pretty: true, destination: 'stderr', redactor })
+    const { worker, tools } = await startWorker(setup, backend, log, {
+      redactor,
+      ...(signal === undefined ? {} : { signal }),
     })
-    const { worker, tools } = await startWorker(setup, backend, log, signal === undefined ? {} : { signal })
     return {
       describe: tools.describe,
       drainMs: setup.config.drainMs,
       interrupt: () => worker.interruptAll('the worker was told to stop at once'),
       stop: async () => {
         await worker.stop('the embedded backend is closing')
-        await tools.pool.close()
+        await tools.close()
       },
     }
   }

@@ -7,6 +7,7 @@ import { EXIT_UNAVAILABLE, failedTiers, unavailableLines } from './unavailable.j
 export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void): Promise<number> {
   const setup = readSetup(env, { backend: false })
   for (const warning of setup.config.warnings) out(`warning: ${warning}`)
+  for (const warning of setup.toolSettings.servers?.warnings ?? []) out(`warning: TOOLS_CONFIG: ${warning}`)
   try {
     const tools = await openTools(setup, createLog({ level: 'silent', pretty: false, destination: 'stderr' }))
     const { facts } = tools.pool
@@ -18,6 +19,8 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
       const remedy = layerRemedy(layer, failed.length > 0)
       if (remedy !== null) out(`      to ${layer.inForce ? 'strengthen' : 'get'} it: ${remedy}`)
     }
+    const { policy } = setup.config.sandbox
+    out(`policy: ${policy}${policy === 'full' ? '' : ' (SANDBOX_POLICY): no imports, built-ins and tools only'}`)
     out(`interpreter: ${facts.interpreter.path}, Python ${facts.interpreter.version}`)
     const installed = Object.entries(facts.installed).map(([name, version]) => `${name} ${version}`.trim())
     out(`preloaded: ${installed.join(', ') || 'nothing'}`)
@@ -31,7 +34,7 @@ export async function doctor(env: NodeJS.ProcessEnv, out: (line: string) => void
         ? 'memory: held by a cgroup for each sandbox, and by a watch that looks every 20 ms while code runs'
         : 'memory: held by a watch that looks every 20 ms while code runs, not by a cgroup: a call can exceed its limit between two looks',
     )
-    await tools.pool.close()
+    await tools.close()
     return 0
   } catch (error) {
     const lines = unavailableLines(error)

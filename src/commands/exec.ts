@@ -2,9 +2,12 @@ import { setMaxListeners } from 'node:events'
 import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
 import pLimit from 'p-limit'
+import { MemoryJournal } from '../journal/memory-journal.js'
 import type { Outcome } from '../outcome.js'
 import { createLog } from '../telemetry/log.js'
+import { Redactor } from '../telemetry/redactor.js'
 import { linesBelow } from '../tool/make-outcome.js'
+import { CALLED_NOTHING } from '../tool/outcome-without-run.js'
 import type { Invocation } from '../tool/tool.js'
 import { readScript } from './read-script.js'
 import { openTools, readSetup, type Setup, type Toolset } from './setup.js'
@@ -50,13 +53,13 @@ export async function execFile(options: ExecOptions, env: NodeJS.ProcessEnv): Pr
     }
     const outcome = script.ok
       ? await runArguments(argumentsOf(script.code, options), setup, tools, ending.signal, stream)
-      : tools.outcomes.rejected(`python_execute did not run: ${script.problem}`)
+      : tools.outcomes.rejected(`python_execute did not run: ${script.problem}`, CALLED_NOTHING)
     if (ending.readerGone) return EXIT_NO_READER
     if (options.json) process.stdout.write(`${JSON.stringify(outcome)}\n`)
     else show(outcome, streamed.text)
     return exitCode(outcome)
   } finally {
-    await tools.pool.close()
+    await tools.close()
   }
 }
 
@@ -86,7 +89,7 @@ export async function execLines(env: NodeJS.ProcessEnv): Promise<number> {
     const name = id === null ? { id, line: lineNumber } : { id }
     const answer = limit(async () => {
       const outcome = await runArguments(args, setup, tools, ending.signal, () => {}).catch((error: unknown) =>
-        tools.outcomes.broken(`the worker failed: ${error instanceof Error ? error.message : String(error)}`, true),
+        tools.outcomes.broken(`the worker failed: ${messageOf(error)}`, true, CALLED_NOTHING),
       )
       process.stdout.write(`${JSON.stringify({ ...name, ...outcome })}\n`)
     }).finally(() => running.delete(answer))
@@ -95,7 +98,7 @@ export async function execLines(env: NodeJS.ProcessEnv): Promise<number> {
     if (running.size >= 2 * slots) await Promise.race(running)
   }
   await Promise.all(running)
-  await tools.pool.close()
+  await tools.close()
   if (ending.readerGone) return EXIT_NO_READER
   return ending.signal.aborted ? EXIT_CANCELLED : 0
 }
@@ -134,7 +137,13 @@ function readExecSetup(env: NodeJS.ProcessEnv): Setup {
 }
 
 function open(setup: Setup): Promise<Toolset> {
-  return openTools(setup, createLog({ level: setup.config.logLevel, pretty: true, destination: 'stderr' }))
+  const redactor = new Redactor()
+  const log = createLog({ level: setup.config.logLevel, pretty: true, destination: 'stderr', redactor })
+  return openTools(setup, log, { redactor })
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** The id and the rest, which is the tool's arguments as a model would send them; a line that is no object is all rest. */
@@ -158,7 +167,7 @@ async function runArguments(
   stream: (text: string) => void,
 ): Promise<Outcome> {
   const parsed = tools.python.parse(args)
-  if (!parsed.ok) return tools.outcomes.rejected(parsed.message)
+  if (!parsed.ok) return tools.outcomes.rejected(parsed.message, CALLED_NOTHING)
   const invocation: Invocation<typeof parsed.args> = {
     args: parsed.args,
     confirmedByHuman: null,
@@ -166,11 +175,13 @@ async function runArguments(
     remainingMs: config.callDeadlineMs,
     queueMs: 0,
     signal,
+    toolLog: new MemoryJournal().toolLog({ fcall_id: 'exec' }),
+    calledBefore: async () => CALLED_NOTHING, // it is one run, and nobody is asked
     stream,
   }
-  const reply = await tools.python.handle(invocation)
-  if (reply.kind === 'answer' && reply.outcome !== null) return reply.outcome
-  return tools.outcomes.needsConfirmation(parsed.args.code)
+  const reply = (await tools.python.before(invocation)) ?? (await tools.python.handle(invocation))
+  if ((reply.kind === 'answer' || reply.kind === 'confirm') && reply.outcome !== null) return reply.outcome
+  return tools.outcomes.needsConfirmation(parsed.args.code, reply.kind === 'confirm' ? reply.explanation : '')
 }
 
 /** What the code did not print itself: the part that was too much to stream, its value, its errors, the bracketed lines. */

@@ -1,6 +1,7 @@
 import { ConfigError } from '../config/report.js'
 import { StateDirError } from '../journal/state-dir.js'
 import { EXIT_OS, tooManyFiles } from '../open-files.js'
+import { PolicyUnavailable } from '../sandbox/restricted-python.js'
 import { HealthPortUnavailable } from '../telemetry/health-server.js'
 import { readVersion } from '../version.js'
 import { backend } from './backend.js'
@@ -71,6 +72,7 @@ async function perform(argv: readonly string[]): Promise<number> {
 function explain(error: unknown): { text: string; code: number } {
   if (error instanceof UsageError) return { text: `${error.message}; try --help`, code: EXIT_USAGE }
   if (error instanceof ConfigError) return { text: error.message, code: error.exitCode }
+  if (error instanceof PolicyUnavailable) return { text: error.message, code: EXIT_CONFIG }
   if (error instanceof StateDirError) return { text: error.message, code: EXIT_CONFIG }
   const unavailable = unavailableLines(error)
   if (unavailable !== null) return { text: unavailable.join('\n'), code: EXIT_UNAVAILABLE }

@@ -1,25 +1,39 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
+import type { CallContext } from '../call.js'
 import { type Config, loadConfig } from '../config.js'
 import { type HostFacts, readHostFacts } from '../host.js'
 import type { Outcome } from '../outcome.js'
 import { openSandbox, type TierAttempt } from '../sandbox/open.js'
 import type { Pool } from '../sandbox/pool.js'
+import type { Redactor } from '../telemetry/redactor.js'
 import type { WorkerIdentity } from '../telemetry/status.js'
 import { broken, busy, notRun, outcomeWithoutRun, rejected } from '../tool/outcome-without-run.js'
 import type { OutcomeContext } from '../tool/provenance.js'
 import { createPythonExecute } from '../tool/python-execute.js'
 import { readVersion } from '../version.js'
+import { openToolbox, readToolSettings, type ToolSettings } from './toolbox.js'
 
 export interface Setup {
   readonly config: Config
   readonly host: HostFacts
+  readonly toolSettings: ToolSettings
 }
 
 /** Configuration from the environment. Errors: ConfigError with a report of everything that is wrong. */
 export function readSetup(env: NodeJS.ProcessEnv, needs: { readonly backend: boolean }): Setup {
   const host = readHostFacts()
-  return { config: loadConfig(env, host, needs), host }
+  let toolSettings: ToolSettings | null = null
+  const config = loadConfig(env, host, {
+    ...needs,
+    toolFaults: tools => {
+      const read = readToolSettings(tools, env)
+      toolSettings = read.settings
+      return read
+    },
+  })
+  if (toolSettings === null) throw new Error('a configuration is read with its tools')
+  return { config, host, toolSettings }
 }
 
 /** The tool with its sandbox running behind it. */
@@ -27,15 +41,10 @@ export interface Toolset {
   readonly python: ReturnType<typeof createPythonExecute>
   readonly pool: Pool
   readonly attempts: readonly TierAttempt[]
-  readonly outcomes: {
-    rejected(message: string): Outcome
-    busy(): Outcome
-    notRun(status: 'cancelled' | 'interrupted', reason: string): Outcome
-    /** `started`: the code may have run in part. */
-    broken(reason: string, started: boolean): Outcome
-    needsConfirmation(code: string): Outcome
-  }
+  readonly outcomes: CallContext['outcomes'] & { needsConfirmation(code: string, question: string): Outcome }
   readonly identity: WorkerIdentity
+  /** Ends sandboxes and tools, and the processes that serve them. */
+  close(): Promise<void>
   /** One line for a person. */
   describe(): string
 }
@@ -46,6 +55,8 @@ export class StartCancelled extends Error {
 }
 
 export interface OpenToolsOptions {
+  /** What is masked in output and outcomes; left out: nothing. */
+  readonly redactor?: Redactor
   /** Sandboxes can be had or not, after they were up. */
   readonly onHealth?: (healthy: boolean, reason: string) => void
   /** Aborted meanwhile, the sandbox is closed as soon as it is up, since its start has no way out, and StartCancelled is thrown. */
@@ -54,16 +65,18 @@ export interface OpenToolsOptions {
 
 /** Errors: SandboxUnavailable, InterpreterError, StartCancelled. */
 export async function openTools(
-  { config, host }: Setup,
+  { config, host, toolSettings }: Setup,
   log: Logger,
-  { onHealth, signal }: OpenToolsOptions = {},
+  { redactor, onHealth, signal }: OpenToolsOptions = {},
 ): Promise<Toolset> {
+  redactor?.know('tools', ...toolSettings.secrets)
   const { pool, attempts } = await openSandbox({
     config: config.sandbox,
     streamMaxBytes: config.streamMaxBytes,
     cpus: host.cpus,
     env: process.env,
     log,
+    ...(redactor === undefined ? {} : { redactor }),
     ...(onHealth === undefined ? {} : { onHealth }),
   })
   if (signal?.aborted === true) {
@@ -84,8 +97,18 @@ export async function openTools(
     facts,
     version: readVersion(),
     workerId: randomBytes(6).toString('hex'),
+    ...(redactor === undefined ? {} : { mask: (text: string) => redactor.mask(text) }),
   }
-  const python = createPythonExecute({ ...context, run: request => pool.run(request) })
+  const tools = openToolbox(config, facts, toolSettings, {
+    log,
+    env: process.env,
+    mask: text => redactor?.mask(text) ?? text,
+  })
+  const python = createPythonExecute({
+    ...context,
+    run: request => pool.run(request),
+    toolbox: tools?.toolbox ?? null,
+  })
   return {
     python,
     pool,
@@ -100,14 +123,17 @@ export async function openTools(
       node: process.versions.node,
     },
     outcomes: {
-      rejected: message => rejected(context, message),
-      busy: () => busy(context),
-      notRun: (status, reason) => notRun(context, status, reason),
-      broken: (reason, started) => broken(context, reason, started),
-      needsConfirmation: code =>
-        outcomeWithoutRun(context, 'needs_confirmation', '[not run: a person has to confirm this code first]', {
-          code,
-        }),
+      rejected: (message, called) => rejected(context, message, called),
+      busy: called => busy(context, called),
+      notRun: (status, reason, called) => notRun(context, status, reason, called),
+      broken: (reason, started, called) => broken(context, reason, started, called),
+      needsConfirmation: (code, question) => {
+        const text = `[not run: a person has to confirm this code first, and nobody can be asked here: ${question}]`
+        return outcomeWithoutRun(context, 'needs_confirmation', text, { code })
+      },
+    },
+    close: async () => {
+      await Promise.all([pool.close(), tools?.close()])
     },
     describe: () => {
       const absent = facts.layers.filter(layer => !layer.inForce).map(layer => layer.name)

@@ -10,6 +10,7 @@ import { findInterpreter } from '../sandbox/interpreter.js'
 import { type HealthServer, startHealthServer } from '../telemetry/health-server.js'
 import { createLog } from '../telemetry/log.js'
 import { Recorder } from '../telemetry/recorder.js'
+import { Redactor } from '../telemetry/redactor.js'
 import { watchForStalls } from '../telemetry/stall.js'
 import type { Telemetry } from '../telemetry/status.js'
 import { readVersion } from '../version.js'
@@ -49,10 +50,11 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   const ended = new Promise<End>(resolve => {
     end = resolve
   })
+  const redactor = new Redactor(secretsOf(backend))
   const log = createLog({
     level: config.logLevel,
     pretty: process.stdout.isTTY === true,
-    secrets: secretsOf(backend),
+    redactor,
     // Whoever started it has gone, or is broken, and nobody would see what becomes of it.
     onBroken: () => end({ code: 0, reason: 'nobody reads the log' }),
   })
@@ -87,7 +89,7 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   let health: HealthServer | null = null
   try {
     health = await serveHealth(config.health, () => running, log)
-    running = await bringUp(setup, backend, log, end, cancelStart.signal)
+    running = await bringUp(setup, backend, { log, redactor }, end, cancelStart.signal)
   } catch (error) {
     await health?.close()
     if (!(error instanceof StartCancelled)) {
@@ -109,7 +111,7 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   const drainMs = code === EXIT_SOFTWARE ? Math.min(BROKEN_DRAIN_MS, config.drainMs) : config.drainMs
   const untilMs = performance.now() + drainMs
   const answered = await worker.stop(reason, drainMs)
-  await tools.pool.close()
+  await tools.close()
   recorder.close()
   await health?.close()
   const isFree = await threadsAreFree(untilMs)
@@ -140,7 +142,7 @@ function exitAtOnce(): never {
 async function bringUp(
   setup: Setup,
   backend: BackendConfig,
-  log: Logger,
+  { log, redactor }: { readonly log: Logger; readonly redactor: Redactor },
   end: (how: End) => void,
   signal: AbortSignal,
 ): Promise<Running> {
@@ -153,6 +155,7 @@ async function bringUp(
   })
   const started = await startWorker(setup, backend, log, {
     journal,
+    redactor,
     signal,
     telemetry: recorder,
     onForbidden: reason => {
@@ -210,15 +213,19 @@ export async function startWorker(
   options: {
     /** Default: one that lasts as long as the process. */
     readonly journal?: Journal
+    /** What is masked in all that leaves the worker; default: the configured secrets. */
+    readonly redactor?: Redactor
     readonly telemetry?: Telemetry
     readonly signal?: AbortSignal
     readonly onForbidden?: (reason: string) => void
   } = {},
 ): Promise<{ worker: Worker; tools: Toolset }> {
   const { journal = new MemoryJournal(), telemetry, signal, onForbidden } = options
+  const { redactor = new Redactor(secretsOf(backend)) } = options
   let worker: Worker | null = null
   let ill: string | null = null
   const tools = await openTools(setup, log, {
+    redactor,
     onHealth: (healthy, reason) => {
       ill = healthy ? null : reason
       worker?.setImpaired('sandbox', ill)
@@ -232,6 +239,7 @@ export async function startWorker(
     journal,
     outcomes: tools.outcomes,
     log,
+    redactor,
     ...(telemetry === undefined ? {} : { telemetry }),
     ...(onForbidden === undefined ? {} : { onForbidden }),
   })
@@ -239,13 +247,14 @@ export async function startWorker(
   return { worker, tools }
 }
 
-export function secretsOf(backend: NonNullable<Config['backend']>): string[] {
-  switch (backend.credentials.mode) {
+export function secretsOf(backend: BackendConfig | null): string[] {
+  switch (backend?.credentials.mode) {
     case 'key':
       return [backend.credentials.apiKey]
     case 'ticket':
       return [backend.credentials.ticket]
     case 'superuser':
+    case undefined:
       return []
   }
 }

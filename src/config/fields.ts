@@ -1,3 +1,4 @@
+import picomatch from 'picomatch'
 import { z } from 'zod'
 
 /**
@@ -88,5 +89,30 @@ export function moduleNames() {
       .map(name => name.trim())
       .filter(name => name !== '')
     return names.every(name => /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name)) ? [...new Set(names)] : undefined
+  })
+}
+
+/** A word alone, such as `shell`, fits no category.tool: who denies it means shell.*, and would have denied nothing. */
+function mayFitTool(glob: string): boolean {
+  if (!/^[^\s,]{1,200}$/.test(glob) || !/[.*?[({!]/.test(glob)) return false
+  try {
+    picomatch(glob, { strictBrackets: true })
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Globs over category.tool, comma-separated; "none" is the empty list, and the word `all`, where there is one, null. */
+export function toolGlobs(all?: string) {
+  const right = `give globs over category.tool with commas between them, such as web.*,github.list_*, or none${all === undefined ? '' : `, or ${all}`}`
+  return field<readonly string[] | null>(right, text => {
+    if (text.toLowerCase() === all) return null
+    if (text.toLowerCase() === 'none') return []
+    const globs = text
+      .split(',')
+      .map(glob => glob.trim())
+      .filter(glob => glob !== '')
+    return globs.every(mayFitTool) ? [...new Set(globs)] : undefined
   })
 }

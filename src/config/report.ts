@@ -4,10 +4,14 @@ export type Environment = Readonly<Record<string, string | undefined>>
 export interface Fault {
   readonly variable: string
   readonly right: string
+  /** `right` is a whole sentence, which says what was got: of a variable that holds much, of which one place is wrong. */
+  readonly isWhole?: boolean
 }
 
 /** Variables whose values are never shown. */
-const SECRET_VARIABLES = ['FLEXUS_API_KEY', 'FLEXUS_WS_TICKET']
+const SECRET_VARIABLES = ['FLEXUS_API_KEY', 'FLEXUS_WS_TICKET', 'TOOLS_WEB_SEARCH_KEY']
+/** URLs whose query may hold a key: shown without it. */
+const QUERY_VARIABLES = ['TOOLS_WEB_SEARCH_URL']
 const SHOWN_CHARS = 80
 /** A shorter "secret" is a typing error, and masking it everywhere would only garble the report. */
 const MASKED_CHARS_MIN = 6
@@ -25,7 +29,9 @@ export class ConfigError extends Error {
 
 /** One report of all faults, a line each, then what may explain them (misspelt variables). */
 export function configError(faults: readonly Fault[], hints: readonly string[], env: Environment): ConfigError {
-  const lines = faults.map(({ variable, right }) => `  ${variable}: ${given(variable, env)}; ${right}`)
+  const lines = faults.map(({ variable, right, isWhole = false }) => {
+    return `  ${variable}: ${isWhole ? right : `${given(variable, env)}; ${right}`}`
+  })
   const title = `The configuration cannot be used (${faults.length === 1 ? '1 error' : `${faults.length} errors`}):`
   return new ConfigError([title, ...lines, ...hints.map(hint => `  Note: ${hint}`)].join('\n'))
 }
@@ -36,8 +42,13 @@ function given(variable: string, env: Environment): string {
   const quote = /^["']/.test(value)
     ? ' that starts with a quote, which docker’s --env-file keeps: leave the quotes out'
     : ''
-  if (!SECRET_VARIABLES.includes(variable)) return `got ${show(value, env)}${quote === '' ? '' : `, a value${quote}`}`
+  if (!SECRET_VARIABLES.includes(variable))
+    return `got ${show(withoutQuery(variable, value), env)}${quote === '' ? '' : `, a value${quote}`}`
   return `got a value of ${value.length} ${value.length === 1 ? 'character' : 'characters'} (not shown)${quote}`
+}
+
+function withoutQuery(variable: string, value: string): string {
+  return QUERY_VARIABLES.includes(variable) ? value.replace(/\?.+/s, '?…') : value
 }
 
 /** Quotes a value, bounded, without what a person may have pasted into the wrong variable: keys, tickets, passwords in URLs. */

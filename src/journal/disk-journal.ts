@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { withTimeLimit } from '../time-limit.js'
+import type { ToolLog } from '../toolbox/tool-log.js'
 import type { AnsweredFiles } from './answered-files.js'
 import type { DiskPatience } from './disk-health.js'
 import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
@@ -7,11 +8,14 @@ import { MemoryJournal } from './memory-journal.js'
 import { type CallRecord, fileNameOf } from './record.js'
 import { RecordStore } from './record-store.js'
 import { RecordSync } from './record-sync.js'
+import type { ToolSteps } from './tool-steps.js'
 
 /** A person is asked for so long; the backend's own limit is not known (docs/protocol.md, "Asking a person"). */
 const ASKED_KEPT_MS = 30 * 24 * 3_600_000
 /** Of calls that wait for a person; the oldest are forgotten. */
 const ASKED_MOST = 10_000
+/** Of what their tools have answered; beyond, the oldest answers go, and a yes to their calls can't be followed any more. */
+const ASKED_MOST_BYTES = 256 * 1024 * 1024
 /** For reading all that is there at the start. */
 const OPEN_WITHIN_MS = 30_000
 /** Answers of calls that are over are not left on disk for longer than they are of use, also where no other call comes. */
@@ -27,6 +31,8 @@ export interface DiskJournalOptions {
   readonly wallClock?: () => number
   /** What each operation on the disk may take; default 10 s. */
   readonly withinMs?: number
+  /** Default 256 MiB. */
+  readonly askedMostBytes?: number
 }
 
 /**
@@ -43,7 +49,11 @@ export class DiskJournal implements Journal {
   readonly #rejected: Set<string>
   readonly #answered: AnsweredFiles
   readonly #pruning: NodeJS.Timeout
+  readonly #toolSteps: ToolSteps
+  /** By the id of the call, as long as it is not answered: how many tools its code has called in this life. */
+  readonly #toolCalls = new Map<string, number>()
   readonly #log: Logger
+  readonly #askedMostBytes: number
   readonly #now: () => number
 
   private constructor(
@@ -51,7 +61,9 @@ export class DiskJournal implements Journal {
     options: DiskJournalOptions,
   ) {
     this.#rejected = new Set(rejected)
+    this.#toolSteps = store.toolSteps
     this.#log = options.log
+    this.#askedMostBytes = options.askedMostBytes ?? ASKED_MOST_BYTES
     this.#now = options.wallClock ?? Date.now
     this.#answered = store.answered
     this.#sync = new RecordSync({ ...options, store })
@@ -84,13 +96,26 @@ export class DiskJournal implements Journal {
     // A person was asked, has decided, and the call was answered by that.
     if (claim.kind === 'fresh' && key === call.fcall_id && this.#isOnDisk(decidedKey(call))) return { kind: 'known' }
     if (claim.kind === 'fresh') {
-      if (key !== call.fcall_id) this.#drop(call.fcall_id, { isAnswered: false }) // the person has answered: nothing to be kept for that any more
+      const asked = key === call.fcall_id ? null : this.#sync.get(call.fcall_id)
       const at = this.#now()
       const { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human } = call
       const identity = { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human }
-      this.#sync.set({ version: 1, key, state: 'claimed', claimedAt: at, since: at, call: identity, answer: null })
+      this.#sync.set({
+        version: 1,
+        key,
+        state: 'claimed',
+        claimedAt: at,
+        since: at,
+        call: identity,
+        toolCalls: asked?.toolCalls ?? 0,
+        answer: null,
+      })
       // Where it gets its slot at once, as most do, one write says both.
-      setImmediate(() => void this.#sync.persist(key))
+      setImmediate(async () => {
+        await this.#sync.persist(key)
+        // The person has answered. Not before the disk knows that: who dies between would find neither, and run the code anew.
+        if (asked !== null && this.#sync.isSaved(key)) this.#drop(call.fcall_id, { isAnswered: false })
+      })
     }
     return claim
   }
@@ -123,6 +148,8 @@ export class DiskJournal implements Journal {
   asked(key: string): void {
     this.#memory.asked(key)
     this.#enter(key, 'asked', null)
+    const record = this.#sync.get(key)
+    if (record !== null) this.#sync.set({ ...record, toolCalls: this.#toolCalls.get(record.call.fcall_id) ?? 0 })
     void this.#sync.persist(key)
     this.#forgetOldAsked()
   }
@@ -174,6 +201,33 @@ export class DiskJournal implements Journal {
     for (const name of gone) this.#rejected.delete(name)
     this.#drop(key, { isAnswered: true })
     return true
+  }
+
+  toolLog({ fcall_id }: Pick<ClaimedCall, 'fcall_id'>): ToolLog {
+    return {
+      earlier: async () => {
+        const { toolCalls } = this.#sync.get(decidedKey({ fcall_id })) ?? this.#sync.get(fcall_id) ?? { toolCalls: 0 }
+        if (toolCalls === 0 && !this.#toolSteps.has(fcall_id)) return { steps: [], isWhole: true }
+        try {
+          const { steps, isWhole } = await this.#sync.operate(store => store.toolSteps.read(fcall_id))
+          const called = steps.filter(({ step }) => step === 'called').length
+          return { steps, isWhole: isWhole && called >= toolCalls }
+        } catch (error) {
+          this.#log.error({ err: error }, 'what a call has called can not be read')
+          return { steps: [], isWhole: false }
+        }
+      },
+      note: async step => {
+        try {
+          await this.#sync.operate(store => store.toolSteps.note(fcall_id, step))
+          if (step.step === 'called') this.#toolCalls.set(fcall_id, (this.#toolCalls.get(fcall_id) ?? 0) + 1)
+          return true
+        } catch (error) {
+          this.#log.error({ err: error }, 'what a call has called can not be written')
+          return false
+        }
+      },
+    }
   }
 
   leftovers(): readonly Leftover[] {
@@ -240,8 +294,18 @@ export class DiskJournal implements Journal {
     const before = this.#now() - ASKED_KEPT_MS
     const asked = [...this.#sync.records()].filter(({ state }) => state === 'asked').sort((a, b) => a.since - b.since)
     const tooMany = asked.length - ASKED_MOST
-    for (const [n, { key, since }] of asked.entries())
-      if (since < before || n < tooMany) this.#drop(key, { isAnswered: false })
+    let bytes = asked.reduce((sum, { key }) => sum + this.#toolSteps.bytesOf(key), 0)
+    for (const [n, { key, since, toolCalls }] of asked.entries()) {
+      // One that has been decided needs what it has called until it is answered.
+      if (this.#sync.get(decidedKey({ fcall_id: key })) !== null) continue
+      const own = this.#toolSteps.bytesOf(key) // before they are dropped, after which it is none
+      const isGone = since < before || n < tooMany
+      if (isGone) this.#drop(key, { isAnswered: false, isForgotten: toolCalls > 0 })
+      else if (bytes <= this.#askedMostBytes) continue
+      // Its record says that there was something.
+      else if (toolCalls > 0) this.#clearSteps(store => store.toolSteps.remove(key))
+      bytes -= own
+    }
   }
 
   #prune(): void {
@@ -263,10 +327,26 @@ export class DiskJournal implements Journal {
     if (record !== null) this.#sync.set({ ...record, state, since: this.#now(), answer })
   }
 
-  #drop(key: string, what: { readonly isAnswered: boolean }): void {
+  /** `isForgotten`: before its code was approved it has called tools, and may still be approved. */
+  #drop(key: string, what: { readonly isAnswered: boolean; readonly isForgotten?: boolean }): void {
     this.#leftovers.delete(key)
     this.#earlier.delete(key)
+    const call = this.#sync.get(key)?.call
     this.#sync.drop(key, what)
+    if (call === undefined) return
+    const { fcall_id } = call
+    // It was kept until the disk knew of the decision, and now there is more than that.
+    if (key === decidedKey(call) && this.#sync.get(fcall_id) !== null) this.#sync.drop(fcall_id, { isAnswered: false })
+    if (this.#sync.get(fcall_id) !== null || this.#sync.get(decidedKey(call)) !== null) return
+    this.#toolCalls.delete(fcall_id)
+    if (what.isForgotten === true) this.#clearSteps(store => store.toolSteps.forget(fcall_id))
+    else if (this.#toolSteps.has(fcall_id)) this.#clearSteps(store => store.toolSteps.remove(fcall_id))
+  }
+
+  #clearSteps(clear: (store: RecordStore) => Promise<void>): void {
+    this.#sync
+      .operate(clear)
+      .catch((error: unknown) => this.#log.warn({ err: error }, 'what a call has called can not be removed'))
   }
 }
 

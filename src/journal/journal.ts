@@ -1,4 +1,5 @@
 import type { UnreadableCall } from '../backend/protocol.js'
+import type { ToolLog } from '../toolbox/tool-log.js'
 
 /** What is known of a call: enough to answer it exactly once. */
 
@@ -78,6 +79,8 @@ export interface Journal {
   rejected(key: string, reason: string): Promise<boolean>
   /** The answer of a call that was claimed as `stored`, which is then as settled; null where it can't be read. Never rejects. */
   stored(key: string): Promise<StoredAnswer | null>
+  /** Where the tool calls of a call's code are written down, whatever a person says meanwhile; gone when the call is answered. */
+  toolLog(call: Pick<ClaimedCall, 'fcall_id'>): ToolLog
   /** Of the life before, and answers that nobody has taken. */
   leftovers(): readonly Leftover[]
   /**

@@ -1,7 +1,13 @@
+import { createHash } from 'node:crypto'
+import type { ToolLog, ToolStep } from '../toolbox/tool-log.js'
 import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
 
 const RESTING_MOST = 2_000
 const RESTING_MOST_BYTES = 64 * 1024 * 1024
+
+const DECIDED = ':decided'
+/** Ids of calls whose code has called tools, kept when all else of them is forgotten. */
+const FORGOTTEN_MOST = 10_000
 
 type Entry =
   | { readonly state: 'claimed' | 'asked' | 'left' }
@@ -10,16 +16,21 @@ type Entry =
 
 /**
  * A journal that lasts as long as the process. Calls on which nothing is being done are forgotten, the oldest first, beyond
- * 2 000 or 64 MiB of UTF-8; one that is being worked on or posted never is, as its next delivery would run it again.
+ * 2 000 or 64 MiB of UTF-8; one that is being worked on or posted never is, as its next delivery would run it again. Of one that waits for
+ * a person it is remembered that its code has called tools, so that a word that comes too late does not have them called again.
  */
 export class MemoryJournal implements Journal {
   readonly #entries = new Map<string, Entry>()
   /** Bytes of the entries that may be forgotten, the oldest first. */
   readonly #resting = new Map<string, number>()
   #restingBytes = 0
+  /** By the id of the call, as long as it is not answered; as JSON, since that has a size. */
+  readonly #toolSteps = new Map<string, { readonly lines: Buffer[]; bytes: number; hasCalled: boolean }>()
+  /** sha256 of ids, the oldest first. */
+  readonly #forgotten = new Set<string>()
 
   keyOf({ fcall_id, confirmed_by_human }: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string {
-    const decided = `${fcall_id}:decided`
+    const decided = fcall_id + DECIDED
     const hasAsked = this.#entries.get(fcall_id)?.state === 'asked' || this.#entries.has(decided)
     return confirmed_by_human !== null && hasAsked ? decided : fcall_id
   }
@@ -40,7 +51,7 @@ export class MemoryJournal implements Journal {
   }
 
   hasDecided({ fcall_id }: Pick<ClaimedCall, 'fcall_id'>): boolean {
-    return this.#entries.has(`${fcall_id}:decided`)
+    return this.#entries.has(fcall_id + DECIDED)
   }
 
   asking(key: string): void {
@@ -48,11 +59,12 @@ export class MemoryJournal implements Journal {
   }
 
   asked(key: string): void {
-    if (this.#entries.get(key)?.state === 'asked') this.#rest(key, 0)
+    if (this.#entries.get(key)?.state === 'asked') this.#rest(key, this.#toolSteps.get(key)?.bytes ?? 0)
   }
 
   left(key: string): void {
     this.#entries.set(key, { state: 'left' })
+    this.#isOver(idOf(key))
     this.#rest(key, 0)
   }
 
@@ -79,6 +91,25 @@ export class MemoryJournal implements Journal {
 
   async stored(): Promise<null> {
     return null
+  }
+
+  toolLog({ fcall_id }: Pick<ClaimedCall, 'fcall_id'>): ToolLog {
+    return {
+      earlier: async () => {
+        const { lines } = this.#toolSteps.get(fcall_id) ?? { lines: [] }
+        const steps = lines.map(line => JSON.parse(line.toString('utf8')) as ToolStep)
+        return { steps, isWhole: !this.#forgotten.has(hashed(fcall_id)) }
+      },
+      note: async step => {
+        const line = Buffer.from(JSON.stringify(step), 'utf8')
+        const steps = this.#toolSteps.get(fcall_id) ?? { lines: [], bytes: 0, hasCalled: false }
+        steps.lines.push(line)
+        steps.bytes += line.length
+        steps.hasCalled ||= step.step === 'called'
+        this.#toolSteps.set(fcall_id, steps)
+        return true
+      },
+    }
   }
 
   leftovers(): readonly Leftover[] {
@@ -109,6 +140,7 @@ export class MemoryJournal implements Journal {
 
   /** Whether the backend has had the answer, now or before. */
   #posted(key: string, isTaken: boolean): boolean {
+    this.#isOver(idOf(key))
     const entry = this.#entries.get(key)
     if (entry?.state !== 'posting') return isTaken
     const hasIt = isTaken || entry.isTaken
@@ -124,12 +156,43 @@ export class MemoryJournal implements Journal {
     for (const [oldest] of this.#resting) {
       if (this.#resting.size <= RESTING_MOST && this.#restingBytes <= RESTING_MOST_BYTES) break
       this.#wake(oldest)
+      // One that was asked, and is decided now, is being worked on under its other key: that needs what it has called.
+      const needsSteps = this.#entries.get(oldest)?.state === 'asked' && !this.#entries.has(oldest + DECIDED)
       this.#entries.delete(oldest)
+      if (!needsSteps) continue
+      if (this.#toolSteps.get(oldest)?.hasCalled === true) this.#forget(oldest)
+      this.#toolSteps.delete(oldest)
     }
+  }
+
+  #forget(fcallId: string): void {
+    this.#forgotten.add(hashed(fcallId))
+    for (const oldest of this.#forgotten) {
+      if (this.#forgotten.size <= FORGOTTEN_MOST) break
+      this.#forgotten.delete(oldest)
+    }
+  }
+
+  /** The call is answered, or not ours. */
+  #isOver(fcallId: string): void {
+    this.#toolSteps.delete(fcallId)
+    this.#forgotten.delete(hashed(fcallId))
+    if (this.#entries.get(fcallId)?.state !== 'asked' || !this.#resting.has(fcallId)) return
+    this.#restingBytes -= this.#resting.get(fcallId) ?? 0
+    this.#resting.set(fcallId, 0)
   }
 
   #wake(key: string): void {
     this.#restingBytes -= this.#resting.get(key) ?? 0
     this.#resting.delete(key)
   }
+}
+
+/** Ids are the backend's, and may be of any length. */
+function hashed(id: string): string {
+  return createHash('sha256').update(id).digest('base64')
+}
+
+function idOf(key: string): string {
+  return key.endsWith(DECIDED) ? key.slice(0, -DECIDED.length) : key
 }

@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import { AnsweredFiles, isDiskRefusing } from './answered-files.js'
 import { type CallRecord, fileNameOf } from './record.js'
 import { keepNewest, makeFolder, readAnswer, readRecord, sweep, writeWhole } from './record-files.js'
+import { ToolSteps } from './tool-steps.js'
 
 const RECORD_NAME = /^[0-9a-f]{64}\.json$/
 /** What was being written when the worker died. */
@@ -27,6 +28,7 @@ export class RecordStore {
   readonly #log: Logger
   /** Of calls that have their answer. */
   readonly answered: AnsweredFiles
+  #toolSteps: ToolSteps | null = null
 
   private constructor(stateDir: string, answered: AnsweredFiles, log: Logger) {
     this.#root = stateDir
@@ -60,8 +62,18 @@ export class RecordStore {
       if ('record' in found) records.push({ ...found.record, answer: null })
       else await store.#setAside(name, found.fault)
     }
+    store.#toolSteps = await ToolSteps.open(
+      stateDir,
+      records.map(({ call }) => call.fcall_id),
+    )
     const rejected = await readdir(store.#rejected).catch(() => [])
     return { store, records, rejected: rejected.filter(name => RECORD_NAME.test(name)) }
+  }
+
+  /** What the code of calls has called; `tools/`. */
+  get toolSteps(): ToolSteps {
+    if (this.#toolSteps === null) throw new Error('the store is not open')
+    return this.#toolSteps
   }
 
   /**

@@ -26,6 +26,8 @@ const CallRecord = z.object({
     connected_persona_id: z.string().nullable(),
     confirmed_by_human: z.boolean().nullable(),
   }),
+  /** Tools that its code has called before a person was asked; what they answered is in tools/. */
+  toolCalls: z.number().int().min(0).default(0),
   /** Of a settled call, as long as it is not left out to spare memory. */
   answer: Answer.nullable(),
 })

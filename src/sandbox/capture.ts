@@ -1,4 +1,5 @@
 import type { CapturedText } from '../outcome.js'
+import { MASK, type MaskedStream, Matcher, type Spans } from '../telemetry/redactor.js'
 
 /** Share of the kept bytes that the beginning gets; the rest goes to the end, where the answer stands. */
 const HEAD_SHARE = 0.4
@@ -17,23 +18,30 @@ export function sharesFor(keptBytes: number, streamedBytes: number): Shares {
   return { firstBytes: Math.max(keptBytes, streamedBytes + 65_536), lastBytes: keptBytes + 16 }
 }
 
-/** One output stream of a run: decoded as it comes, and kept with head and tail. */
+/** One output stream of a run: decoded and masked as it comes, and kept with head and tail. */
 export class Capture {
   readonly #keptBytes: number
   readonly #onText: ((text: string) => void) | null
+  readonly #secrets: Matcher
+  readonly #masked: MaskedStream
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   readonly #first: Buffer[] = []
   #last: Buffer = Buffer.alloc(0)
 
-  /** onText gets the text as it comes, with exactly the characters that `finish` gives when nothing is cut. */
-  constructor(keptBytes: number, onText: ((text: string) => void) | null) {
+  /**
+   * onText gets the text as it comes, with exactly the characters that `finish` gives when nothing is cut. secrets: what is masked
+   * in both; counts of bytes are of what the code wrote.
+   */
+  constructor(keptBytes: number, onText: ((text: string) => void) | null, secrets = new Matcher([])) {
     this.#keptBytes = keptBytes
     this.#onText = onText
+    this.#secrets = secrets
+    this.#masked = secrets.stream()
   }
 
   push(bytes: Buffer): void {
     this.#first.push(bytes)
-    this.#emit(this.#decoder.decode(bytes, { stream: true }))
+    this.#emit(this.#masked.push(this.#decoder.decode(bytes, { stream: true })))
   }
 
   /** The last bytes of what was not pushed. */
@@ -41,27 +49,62 @@ export class Capture {
     this.#last = bytes
   }
 
-  /** Ends the stream; `totalBytes` is what the code wrote, or null when nobody can say any more. */
-  finish(totalBytes: number | null): CapturedText {
-    this.#emit(this.#decoder.decode())
+  /**
+   * Ends the stream; `totalBytes` is what the code wrote, or null when nobody can say any more. isCutOff: the code was ended from
+   * outside, perhaps while it wrote a secret.
+   */
+  finish(totalBytes: number | null, isCutOff = totalBytes === null): CapturedText {
     const first = Buffer.concat(this.#first)
     const total = totalBytes ?? first.length
+    // Where more was written than came, neither half a character nor what may be half a secret is shown.
+    this.#emit(
+      total > first.length
+        ? ''
+        : this.#masked.push(isCutOff ? '' : this.#decoder.decode()) + this.#masked.end(isCutOff),
+    )
     if (total <= this.#keptBytes && total <= first.length) {
-      return { text: show(first), bytes_total: total, bytes_kept: first.length, truncated: false }
+      const whole = this.#secrets.stream()
+      const text = visible(whole.push(decoded(first, isCutOff)) + whole.end(isCutOff))
+      return { text, bytes_total: total, bytes_kept: first.length, truncated: false }
     }
-    const head = cutEnd(first.subarray(0, Math.floor(this.#keptBytes * HEAD_SHARE)))
-    const room = this.#keptBytes - Math.floor(this.#keptBytes * HEAD_SHARE)
     const passedOver = total - first.length - this.#last.length
     // Where the warden's two pieces meet, they are one text.
     const end = passedOver > 0 ? this.#last : Buffer.concat([first, this.#last])
-    const tail = cutStart(end.subarray(Math.max(0, end.length - room)))
-    const kept = head.length + tail.length
+    const start = passedOver > 0 ? first : end
+    const room = this.#keptBytes - Math.floor(this.#keptBytes * HEAD_SHARE)
+    const head = this.#keepHead(start, Math.floor(this.#keptBytes * HEAD_SHARE), passedOver > 0)
+    const tail = this.#keepTail(end, Math.max(0, end.length - room), passedOver > 0, isCutOff)
+    const kept = head.bytes + tail.bytes
     return {
-      text: `${show(head)}\n[… ${total - kept} bytes left out …]\n${show(tail)}`,
+      text: `${head.text}\n[… ${total - kept} bytes left out …]\n${tail.text}`,
       bytes_total: total,
       bytes_kept: kept,
       truncated: true,
     }
+  }
+
+  /** isCut: there was more behind `bytes`, which nobody has seen. */
+  #keepHead(bytes: Buffer, most: number, isCut: boolean): Kept {
+    const cutOff = isCut ? this.#secrets.cutOffBytes(bytes) : 0
+    const spans = withSpan(this.#secrets.byteSpans(bytes), bytes.length - cutOff, bytes.length)
+    const end = cutEnd(bytes.subarray(0, most)).length
+    const through = spans.find(([start, after]) => start < end && after > end)
+    if (through === undefined) return { text: showWithout(bytes, 0, end, spans), bytes: end }
+    return { text: showWithout(bytes, 0, through[0], spans) + MASK, bytes: through[0] }
+  }
+
+  /** isCut: there was more before `bytes`. isCutOff: see finish. */
+  #keepTail(bytes: Buffer, from: number, isCut: boolean, isCutOff: boolean): Kept {
+    const cutInto = isCut ? this.#secrets.cutIntoBytes(bytes) : 0
+    const half = isCutOff ? this.#secrets.halfAtEnd(bytes) : 0
+    const found = withSpan(this.#secrets.byteSpans(bytes), bytes.length - half, bytes.length)
+    const spans = withSpan(found, 0, cutInto)
+    const start = bytes.length - cutStart(bytes.subarray(from)).length
+    const through = spans.find(([before, end]) => before < start && end > start)
+    if (through === undefined) {
+      return { text: showWithout(bytes, start, bytes.length, spans), bytes: bytes.length - start }
+    }
+    return { text: MASK + showWithout(bytes, through[1], bytes.length, spans), bytes: bytes.length - through[1] }
   }
 
   #emit(text: string): void {
@@ -69,8 +112,39 @@ export class Capture {
   }
 }
 
-function show(bytes: Buffer): string {
-  return visible(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes))
+/** A text, and how many bytes of what was written it stands for. */
+interface Kept {
+  readonly text: string
+  readonly bytes: number
+}
+
+/** With one more, which may overlap others. */
+function withSpan(spans: Spans, start: number, end: number): Spans {
+  if (start >= end) return spans
+  const apart = spans.filter(span => span[1] <= start || span[0] >= end)
+  const joined = spans.filter(span => span[1] > start && span[0] < end)
+  const whole = [
+    Math.min(start, ...joined.map(span => span[0])),
+    Math.max(end, ...joined.map(span => span[1])),
+  ] as const
+  return [...apart, whole].toSorted((a, b) => a[0] - b[0])
+}
+
+/** The text of bytes from `start` to `end`, with a mask in the place of each secret that lies within. */
+function showWithout(bytes: Buffer, start: number, end: number, spans: Spans): string {
+  let text = ''
+  let at = start
+  for (const [from, to] of spans) {
+    if (from < start || to > end) continue
+    text += decoded(bytes.subarray(at, from)) + MASK
+    at = to
+  }
+  return visible(text + decoded(bytes.subarray(at, end)))
+}
+
+/** isCutOff: without a character of which only the first bytes are there. */
+function decoded(bytes: Buffer, isCutOff = false): string {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: isCutOff })
 }
 
 /** U+0000 breaks databases behind the backend; its picture does not. */

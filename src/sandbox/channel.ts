@@ -46,6 +46,10 @@ export class Channel {
     if (!this.#ended) this.#stream.write(packJson(value))
   }
 
+  send(type: string, payload: Uint8Array): void {
+    if (!this.#ended) this.#stream.write(packFrame(type, payload))
+  }
+
   /** JSON and a frame that belongs to it, in one piece: the other end wakes up once. */
   sendJsonAnd(value: unknown, type: string, payload: Uint8Array): void {
     if (!this.#ended) this.#stream.write(Buffer.concat([packJson(value), packFrame(type, payload)]))

@@ -11,6 +11,8 @@ export const FRAME = {
   stdoutTail: 'o',
   stderrTail: 'e',
   value: 'V',
+  request: 'T',
+  answer: 'R',
 } as const
 
 const HEADER_BYTES = 5
@@ -25,6 +27,14 @@ export function packFrame(type: string, payload: Uint8Array): Buffer {
   const frame = emptyFrame(type, payload.byteLength)
   frame.set(payload, HEADER_BYTES)
   return frame
+}
+
+/** The beginning of a frame, whose payload is sent by itself. */
+export function packHead(type: string, payloadBytes: number): Buffer {
+  const head = Buffer.allocUnsafe(HEADER_BYTES)
+  head.writeUInt32LE(payloadBytes, 0)
+  head.writeUInt8(type.charCodeAt(0), 4)
+  return head
 }
 
 export function packJson(value: unknown): Buffer {

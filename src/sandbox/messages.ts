@@ -90,5 +90,7 @@ export const WardenEvent = z.discriminatedUnion('event', [
   z.object({ event: z.literal('parked') }),
   z.object({ event: z.literal('started') }),
   z.object({ event: z.literal('failed'), message: z.string() }),
+  /** The guest has read so many bytes of answers. */
+  z.object({ event: z.literal('took'), bytes: z.number() }),
   RunEnd,
 ])

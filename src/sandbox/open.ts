@@ -2,11 +2,13 @@ import type { Logger } from 'pino'
 import type { SandboxConfig } from '../config.js'
 import { tooManyFiles } from '../open-files.js'
 import type { Layer, SandboxFacts, TierName } from '../outcome.js'
+import type { Redactor } from '../telemetry/redactor.js'
 import { findInterpreter, type Interpreter } from './interpreter.js'
 import { type LayerSwitch, layersOf } from './layers.js'
 import { wireLimits } from './limits.js'
 import { Machinery, type MachineryOptions } from './machinery.js'
 import { Pool } from './pool.js'
+import { restrictedLayer } from './restricted-python.js'
 import { selfTest } from './self-test.js'
 import { Template, TierUnavailable } from './template.js'
 import { TemporaryFolderError } from './temporary-folder.js'
@@ -17,6 +19,7 @@ export interface OpenOptions {
   readonly cpus: number
   readonly env: NodeJS.ProcessEnv
   readonly log: Logger
+  readonly redactor?: Redactor
   readonly landlockAbiMost?: number
   /** Tests only, as landlockAbiMost: what is left out of the sandbox, and that no self-test then refuses to serve. */
   readonly layersOff?: readonly LayerSwitch[]
@@ -70,6 +73,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
   if (interpreter.notShown.length > 0) {
     log.warn({ folders: interpreter.notShown }, 'folders on the path of the interpreter are not shown to sandboxes')
   }
+  const policyLayer = config.policy === 'restricted' ? [await restrictedLayer(interpreter)] : []
   const attempts: TierAttempt[] = []
   if (options.layersOff !== undefined && options.layersOff.length > 0)
     log.error({ layers: options.layersOff }, 'sandbox layers are switched off')
@@ -77,7 +81,9 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
     const machineryOptions: MachineryOptions = {
       tier,
       interpreter,
-      preload: config.preload,
+      policy: config.policy,
+      // Code that imports nothing has no use for libraries.
+      preload: config.policy === 'restricted' ? [] : config.preload,
       limits: wireLimits(config, options.streamMaxBytes),
       log,
       ...(options.landlockAbiMost === undefined ? {} : { landlockAbiMost: options.landlockAbiMost }),
@@ -94,7 +100,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
       attempts.push(attemptFailed(tier, error as Error))
       continue
     }
-    const layers = layersOf(tier, machinery.up, options.layersOff, attempts[0])
+    const layers = [...layersOf(tier, machinery.up, options.layersOff, attempts[0]), ...policyLayer]
     const facts = () => factsOf(tier, layers, interpreter, machinery)
     // Of a tier that is tried nobody is told: where it does not come to be used, its ills are not the worker's.
     let ill: string | null = null
@@ -110,6 +116,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
       log,
       cpus: options.cpus,
       onHealth,
+      ...(options.redactor === undefined ? {} : { redactor: options.redactor }),
     })
     // The test needs no library: it runs while they are being imported.
     const test = options.skipSelfTest ? Promise.resolve([]) : selfTest(pool, config)
@@ -140,7 +147,7 @@ export async function openSandbox(options: OpenOptions): Promise<{ pool: Pool; a
 async function refusedTier({ config }: OpenOptions, interpreter: Interpreter): Promise<RefusedTier | null> {
   const by = config.tier === 'auto' ? `SANDBOX_MIN_TIER=${config.minTier}` : `SANDBOX_TIER=${config.tier}`
   for (const tier of TIERS.filter(one => !candidates(config).includes(one))) {
-    const template = await Template.start({ tier, interpreter }).catch(() => null)
+    const template = await Template.start({ tier, interpreter, policy: config.policy }).catch(() => null)
     if (template === null) continue
     await template.stop()
     return { tier, by }

@@ -1,7 +1,9 @@
 import type { Logger } from 'pino'
 import type { SandboxConfig } from '../config.js'
 import type { SandboxFacts, SandboxReport } from '../outcome.js'
+import type { Redactor } from '../telemetry/redactor.js'
 import { Capture, visible } from './capture.js'
+import type { GuestCalls } from './guest-calls.js'
 import type { Machinery, MachineryOptions } from './machinery.js'
 import { mimeOf } from './mime.js'
 import { kindChooser, type ZygoteKind } from './preloads.js'
@@ -18,6 +20,10 @@ export interface RunRequest {
   readonly signal: AbortSignal
   /** Text as it is printed, decoded exactly as the report's stdout. */
   onStdout(text: string): void
+  /** What the code may ask of the worker; null or left out: nothing. */
+  readonly calls?: GuestCalls | null
+  /** The worker's own code, such as the self-test: the restricted policy does not apply to it. */
+  readonly isOurs?: boolean
 }
 
 export interface PoolOptions {
@@ -28,6 +34,8 @@ export interface PoolOptions {
   readonly log: Logger
   /** CPUs of this worker: the default CPU limit is wall time × CPUs. */
   readonly cpus: number
+  /** What is masked in all that comes out of a run; left out: nothing. */
+  readonly redactor?: Redactor
   /** Whether machinery is up; with the reason where it is not. */
   onHealth?(healthy: boolean, reason: string): void
 }
@@ -66,8 +74,9 @@ export class Pool {
   async run(request: RunRequest): Promise<SandboxReport> {
     const requested = performance.now()
     const { config } = this.#options
-    const stdout = new Capture(config.stdoutKeptBytes, request.onStdout)
-    const stderr = new Capture(config.stderrKeptBytes, null)
+    const secrets = this.#options.redactor?.matcher
+    const stdout = new Capture(config.stdoutKeptBytes, request.onStdout, secrets)
+    const stderr = new Capture(config.stderrKeptBytes, null, secrets)
     const cpuMs = config.cpuMs ?? Math.ceil(request.wallMs * Math.max(1, this.#options.cpus))
     const times = { started: null as number | null }
     const unstarted = (status: 'cancelled' | 'interrupted', reason: string): SandboxReport =>
@@ -78,6 +87,8 @@ export class Pool {
       code: Buffer.from(request.code, 'utf8'),
       wallMs: request.wallMs,
       cpuMs,
+      calls: request.calls ?? null,
+      isOurs: request.isOurs ?? false,
       onStarted: () => {
         times.started = performance.now()
       },
@@ -136,11 +147,12 @@ export class Pool {
     const end = result?.end ?? null
     const exit = result?.exit ?? null
     const more = end?.files_more ?? 0
+    const isCutOff = named.status !== 'completed' && named.status !== 'failed'
     return {
       ...named,
-      stdout: stdout.finish(end?.stdout_total ?? null),
-      stderr: stderr.finish(end?.stderr_total ?? null),
-      value: result?.value == null ? null : bounded(visible(result.value)),
+      stdout: stdout.finish(end?.stdout_total ?? null, isCutOff),
+      stderr: stderr.finish(end?.stderr_total ?? null, isCutOff),
+      value: result?.value == null ? null : bounded(visible(maskedValue(result.value, this.#options.redactor))),
       files: (end?.files ?? []).map(file => ({ ...file, mime: mimeOf(file.path) })),
       notes: more > 0 ? [`files: ${more} more not listed`] : [],
       reason,
@@ -154,6 +166,19 @@ export class Pool {
       },
     }
   }
+}
+
+/** As the guest cuts it, which knows no secrets: core/execute.py. Code can print the same, and then only loses a few letters. */
+const VALUE_CUT = /(\n\[… \d+ characters left out …\]\n)/
+
+function maskedValue(value: string, redactor: Redactor | undefined): string {
+  if (redactor === undefined) return value
+  const pieces = value.split(VALUE_CUT) // texts, with the notes between them
+  return pieces
+    .map((piece, n) =>
+      n % 2 === 1 ? piece : redactor.matcher.maskPiece(piece, { before: n > 0, after: n < pieces.length - 1 }),
+    )
+    .join('')
 }
 
 /** The guest cuts its own value; one that was forged ends here. */

@@ -1,5 +1,6 @@
 import type { Channel } from './channel.js'
 import { FRAME, type Frame } from './frames.js'
+import { type GuestCalls, GuestRequests } from './guest-calls.js'
 import { parseJson } from './listener.js'
 import { type GuestExit, type RunEnd, WardenEvent } from './messages.js'
 import type { ZygoteKind } from './preloads.js'
@@ -29,6 +30,10 @@ export interface RunOrder {
   readonly code: Buffer
   readonly wallMs: number
   readonly cpuMs: number
+  /** null: the code has no way to the worker but its output. */
+  readonly calls: GuestCalls | null
+  /** Code of our own, to which the restricted policy does not apply. */
+  readonly isOurs?: boolean
   onStarted(): void
   onStdout(bytes: Buffer): void
   onStderr(bytes: Buffer): void
@@ -64,6 +69,7 @@ export class Sandbox {
   #settleParked: { resolve(): void; reject(error: Error): void } = { resolve: () => {}, reject: () => {} }
   #order: RunOrder | null = null
   #settleRun: (result: RunResult) => void = () => {}
+  #requests: GuestRequests | null = null
   #end: RunEnd | null = null
   #exit: GuestExit | null = null
   #stdoutTail: Buffer = Buffer.alloc(0)
@@ -114,7 +120,12 @@ export class Sandbox {
         return
       }
       this.#order = order
-      const run = { op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs }
+      if (order.calls !== null) this.#requests = new GuestRequests(this.#channel, order.calls)
+      const guest = {
+        ...(order.calls === null ? {} : { tools: order.calls.options }),
+        ...(order.isOurs === true ? { unrestricted: true } : {}),
+      }
+      const run = { op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs, guest }
       this.#channel.sendJsonAnd(run, FRAME.code, order.code)
       this.#backstop = setTimeout(
         () => this.fail('the supervisor of the sandbox did not answer'),
@@ -164,6 +175,7 @@ export class Sandbox {
       return
     }
     this.#over = true
+    this.#requests?.end()
     clearTimeout(this.#graceTimer)
     clearTimeout(this.#backstop)
     this.#settleParked.reject(new Error(detail === '' ? reason : `${reason}: ${detail}`))
@@ -191,6 +203,10 @@ export class Sandbox {
       case FRAME.value:
         this.#value = frame.payload.toString('utf8')
         return
+      case FRAME.request:
+        if (this.#over || this.#end !== null || this.#requests === null) return
+        if (!this.#requests.hear(frame.payload)) this.fail('the supervisor of the sandbox passed on more than it may')
+        return
       case FRAME.json:
         this.#hearEvent(frame.payload)
     }
@@ -212,8 +228,12 @@ export class Sandbox {
           event.data.message,
         )
         return
+      case 'took':
+        this.#requests?.took(event.data.bytes)
+        return
       case 'end':
         this.#end = event.data
+        this.#requests?.end()
         this.#graceTimer = setTimeout(
           () => this.fail('nobody could say how the code ended'),
           this.#patience.exitGraceMs,

@@ -164,6 +164,7 @@ async function sideBySide(pool: Pool, bait: Bait, config: SandboxConfig): Promis
     line = resolve
   })
   const first = pool.run({
+    isOurs: true,
     code: firstSandbox(bait),
     wallMs: WALL_MS,
     signal: enough.signal,
@@ -178,6 +179,7 @@ async function sideBySide(pool: Pool, bait: Bait, config: SandboxConfig): Promis
     if (found === null) return [ended === undefined ? 'the test itself said what it should not' : unrunnable(ended)]
     if (found.left.length === 0) return ['the test itself could not leave a file']
     const second = await pool.run({
+      isOurs: true,
       code: secondSandbox(found.left, config.memoryBytes),
       wallMs: WALL_MS,
       signal: new AbortController().signal,

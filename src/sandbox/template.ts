@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import type { SandboxPolicy } from '../config.js'
 import type { TierName } from '../outcome.js'
 import { type CgroupHome, type CgroupRefusal, openCgroupHome } from './cgroup.js'
 import { Channel } from './channel.js'
@@ -33,6 +34,8 @@ const STOP_GRACE_MS = 10_000
 export interface TemplateOptions {
   readonly tier: TierName
   readonly interpreter: Interpreter
+  /** How code is compiled; see SandboxConfig. */
+  readonly policy: SandboxPolicy
   /** Hides newer features of the kernel's Landlock, to see what an older kernel gives. Tests only. */
   readonly landlockAbiMost?: number
   /** Layers to leave out, to see what each is there for. Tests only: no way leads here from environment or arguments. */
@@ -174,6 +177,7 @@ function awaitUp(options: TemplateOptions, parts: Parts): Promise<Up> {
     const { dir, cgroup } = parts
     parts.channel.sendJson({
       tier: options.tier,
+      policy: options.policy,
       socket_dir: dir.socketDir,
       root_dir: dir.rootDir,
       boxes_dir: dir.boxesDir,

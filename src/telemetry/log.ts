@@ -3,6 +3,7 @@ import { type DestinationStream, type Logger, pino } from 'pino'
 import { prettyFactory } from 'pino-pretty'
 import type { Config } from '../config.js'
 import { openLogSink } from './log-sink.js'
+import { MASK, Redactor } from './redactor.js'
 
 export interface LogOptions {
   readonly level: Config['logLevel']
@@ -14,11 +15,10 @@ export interface LogOptions {
   readonly onBroken?: () => void
   /** Colours in pretty lines; default: on a terminal, unless NO_COLOR is set. */
   readonly colour?: boolean
-  /** Values (API key, ticket) that are masked wherever they occur, whatever field or text they got into. */
-  readonly secrets?: readonly string[]
+  /** The secrets that are masked wherever they occur, whatever field or text they got into. */
+  readonly redactor?: Redactor
 }
 
-const MASK = '[redacted]'
 const MESSAGE_CHARS = 2_000
 const STACK_CHARS = 8_000
 const CAUSES_MAX = 4
@@ -68,16 +68,11 @@ export function createLog({
   destination = 'stdout',
   onBroken = () => {},
   colour,
-  secrets = [],
+  redactor = new Redactor(),
 }: LogOptions): Logger {
   const fd = destination === 'stderr' ? 2 : 1
   const sink = typeof destination === 'object' ? destination : openLogSink({ fd, onBroken, onDropped })
   const colorize = colour ?? (typeof destination !== 'object' && tty.isatty(fd) && !process.env['NO_COLOR'])
-  // As they stand in JSON text, the longest first: one secret may be the beginning of another.
-  const exact = secrets
-    .filter(secret => secret !== '')
-    .map(secret => JSON.stringify(secret).slice(1, -1))
-    .sort((a, b) => b.length - a.length)
   const log = pino(
     {
       level,
@@ -86,12 +81,16 @@ export function createLog({
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: label => ({ level: label }) },
       redact: { paths: REDACTED_PATHS, censor: MASK },
-      serializers: { err: serializeError, error: serializeError },
-      hooks: { streamWrite: line => maskSecrets(line, exact) },
+      serializers: { err: serialize, error: serialize },
+      hooks: { streamWrite: line => maskSecrets(redactor.mask(line)) },
     },
     pretty ? prettySink(sink, colorize) : sink,
   )
   return log
+
+  function serialize(thrown: unknown): Record<string, string> {
+    return serializeError(thrown, redactor)
+  }
 
   function onDropped(lines: number): void {
     log.warn({ lines }, 'log lines were lost: nobody read them in time, or they could not be written')
@@ -108,20 +107,23 @@ function prettySink(sink: DestinationStream, colorize: boolean): DestinationStre
   }
 }
 
-function maskSecrets(line: string, exact: readonly string[]): string {
+function maskSecrets(line: string): string {
   let masked = line
-  for (const secret of exact) masked = masked.replaceAll(secret, MASK)
   for (const [pattern, replacement] of SECRETS_IN_TEXT) masked = masked.replace(pattern, replacement)
   return masked
 }
 
-/** Type, message (with those of its causes) and stack, bounded; no other field, since clients hang whole requests on errors. */
-function serializeError(thrown: unknown): Record<string, string> {
-  if (!(thrown instanceof Error)) return { type: typeof thrown, message: bounded(String(thrown), MESSAGE_CHARS) }
+/**
+ * Type, message (with those of its causes) and stack; no other field, since clients hang whole requests on errors. Masked before
+ * they are bounded: the cut could leave half a secret.
+ */
+function serializeError(thrown: unknown, redactor: Redactor): Record<string, string> {
+  const limited = (text: string, chars: number) => bounded(redactor.mask(text), chars)
+  if (!(thrown instanceof Error)) return { type: typeof thrown, message: limited(String(thrown), MESSAGE_CHARS) }
   return {
     type: thrown.name,
-    message: bounded(messageWithCauses(thrown), MESSAGE_CHARS),
-    stack: bounded(withoutRequest(thrown.stack ?? ''), STACK_CHARS),
+    message: limited(messageWithCauses(thrown), MESSAGE_CHARS),
+    stack: limited(withoutRequest(thrown.stack ?? ''), STACK_CHARS),
   }
 }
 

@@ -20,7 +20,7 @@ export function endLines(report: SandboxReport, wallMs: number, toolCalls: reado
         ...madeCalls(toolCalls),
       ]
     case 'crashed':
-      return [crashed(report.signal), ...limitReached(limit)]
+      return [crashed(report.signal), ...limitReached(limit), ...madeCalls(toolCalls)]
     case 'cancelled':
     case 'interrupted':
       return [cutOff(status, report.reason, report.started), ...madeCalls(toolCalls)]
@@ -35,7 +35,7 @@ export function cutOff(status: 'cancelled' | 'interrupted', reason: string | nul
 }
 
 /** What has happened outside of the sandbox can't be undone by running again: the model must know of it. */
-function madeCalls(toolCalls: readonly ToolCallRecord[]): string[] {
+export function madeCalls(toolCalls: readonly ToolCallRecord[]): string[] {
   if (toolCalls.length === 0) return []
   const calls = toolCalls.map(call => `${showOnOneLine(call.tool, 80)} ${call.ok ? 'ok' : 'failed'}`)
   return [`tool calls made before the end: ${calls.join(', ')}`]

@@ -1,7 +1,8 @@
-import type { CapturedText, FileRecord, Outcome, SandboxReport, ToolCallRecord, Usage } from '../outcome.js'
+import type { CapturedText, FileRecord, Outcome, SandboxReport, Status, ToolCallRecord, Usage } from '../outcome.js'
 import { dollarsOf } from './cost.js'
-import { endLines } from './end-lines.js'
+import { endLines, madeCalls } from './end-lines.js'
 import { hints } from './hints.js'
+import { maskedOutcome, maskedReport } from './masked.js'
 import { type OutcomeContext, provenanceOf } from './provenance.js'
 import type { PythonArgs } from './python-arguments.js'
 import { fileSize } from './quantities.js'
@@ -19,19 +20,28 @@ export interface OutcomeInput extends OutcomeContext {
   readonly toolCalls?: readonly ToolCallRecord[]
   /** What the tools that the code called have charged. */
   readonly toolDollars?: number
+  /** Tools that a person has to approve, where the code ended since it called them: named category.tool. */
+  readonly blockedTools?: readonly string[]
 }
 
 const FILES_LISTED = 20
 const FILE_NAME_UNITS = 120
 
-/** Makes the outcome of a run from what the sandbox reports. Every text in it is well-formed and without U+0000. */
+/** Makes the outcome of a run from what the sandbox reports. Every text in it is well-formed, without U+0000, and masked. */
 export function makeOutcome(input: OutcomeInput): Outcome {
-  const { report, args, wallMs, queueMs, toolCalls = [], toolDollars = 0 } = input
+  const { mask } = input
+  if (mask === undefined) return composed(input)
+  return maskedOutcome(composed({ ...input, report: maskedReport(input.report, mask) }), mask)
+}
+
+function composed(input: OutcomeInput): Outcome {
+  const { report, args, wallMs, queueMs, toolCalls = [], toolDollars = 0, blockedTools = [] } = input
   const stdout = cleanCapture(report.stdout)
   const stderr = cleanCapture(report.stderr)
   const value = report.value === null ? null : cleanText(report.value)
   const usage: Usage = { queue_ms: queueMs, ...report.usage }
-  const { status, started } = report
+  const { started } = report
+  const status: Status = blockedTools.length > 0 ? 'needs_confirmation' : report.status
   return {
     status,
     exit_code: report.exitCode,
@@ -89,15 +99,26 @@ function joined(sections: readonly string[]): string {
 }
 
 function bracketedLines(input: OutcomeInput, toolCalls: readonly ToolCallRecord[]): string[] {
-  const { report, notes, wallMs, facts } = input
+  const { report, notes, wallMs, facts, blockedTools = [] } = input
   return [
-    ...endLines(report, wallMs, toolCalls),
+    // Cancelled with a tool blocked, it was ended for that: the next line says so.
+    ...(blockedTools.length > 0 && report.status === 'cancelled'
+      ? madeCalls(toolCalls)
+      : endLines(report, wallMs, toolCalls)),
+    ...confirmationLine(blockedTools),
     ...hints(report, facts),
     ...cutNote('stdout', report.stdout),
     ...cutNote('stderr', report.stderr),
     ...[...notes, ...report.notes].map(note => showOnOneLine(note, 500)),
     ...fileLine(report.files),
   ]
+}
+
+function confirmationLine(tools: readonly string[]): string[] {
+  if (tools.length === 0) return []
+  const names = tools.map(name => showOnOneLine(name, 100)).join(', ')
+  const how = 'call it by its plain name in the code, so that it is in the request for approval'
+  return [`needs confirmation: ${names} may only be called when a person has approved it; ${how}`]
 }
 
 function cutNote(name: string, { truncated, bytes_kept, bytes_total }: CapturedText): string[] {

@@ -10,6 +10,8 @@ export interface OutcomeContext {
   /** Version and id of the worker. */
   readonly version: string
   readonly workerId: string
+  /** Masks the secrets that the worker knows, in all that is in an outcome; left out: nothing is masked. */
+  mask?(text: string): string
 }
 
 export interface Run {
@@ -37,6 +39,7 @@ export function provenanceOf({ config, facts, version, workerId }: OutcomeContex
     system: config.serviceName,
     worker: { version, id: workerId },
     tier: facts.tier,
+    policy: sandbox.policy,
     layers: Object.fromEntries(facts.layers.map(layer => [layer.name, inForce(layer)])),
     interpreter: { version: facts.interpreter.version, path: cleanText(facts.interpreter.path) },
     installed: { ...facts.installed },
@@ -60,6 +63,7 @@ export function provenanceOf({ config, facts, version, workerId }: OutcomeContex
       ...call,
       tool: cleanText(call.tool),
       args_preview: cleanText(call.args_preview),
+      error: call.error === null ? null : cleanText(call.error),
     })),
     truncation: truncationOf(run),
   }

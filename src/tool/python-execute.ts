@@ -1,8 +1,11 @@
-import type { SandboxReport } from '../outcome.js'
-import { confirmationRequest } from './confirm.js'
+import type { LimitHit, SandboxReport } from '../outcome.js'
+import type { Toolbox, ToolRun } from '../toolbox/toolbox.js'
+import { BlockedRun } from './blocked-run.js'
+import { confirmationRequest, TOOLS_IN_REQUEST_MOST } from './confirm.js'
 import { describePython } from './description.js'
+import { LiveOutput } from './live-output.js'
 import { makeOutcome } from './make-outcome.js'
-import { answer, declined, notRun } from './outcome-without-run.js'
+import { answer, broken, declined, hasCalled, notRun, outcomeWithoutRun } from './outcome-without-run.js'
 import type { OutcomeContext } from './provenance.js'
 import { PYTHON_TOOL_NAME, type PythonArgs, pythonArgumentParser, pythonParameters } from './python-arguments.js'
 import { Interruption, type Invocation, type Reply, type Tool } from './tool.js'
@@ -16,48 +19,153 @@ export interface SandboxRunRequest {
   readonly signal: AbortSignal
   /** Called with pieces of decoded stdout, in order, as they are printed. */
   onStdout(text: string): void
+  /** What the code may ask of the worker; null: nothing. */
+  readonly calls: ToolRun['calls'] | null
 }
 
 export interface PythonExecuteOptions extends OutcomeContext {
   /** Runs code in a sandbox of its own. Every end of the code is a report; a rejection passes through `handle`. */
   run(request: SandboxRunRequest): Promise<SandboxReport>
+  /** null: code can't call tools. */
+  readonly toolbox: Toolbox | null
 }
 
 /** The python_execute tool: model-written Python, run in a sandbox, answered with an outcome. */
 export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonArgs> {
-  const { config, facts, run } = options
+  const { config, facts, run, toolbox, mask } = options
   const parameters = pythonParameters(config.sandbox)
 
   /** With CONFIRM_BEFORE=always nobody's silence counts as consent; a person's no holds whatever the setting is now. */
-  function before({ args, confirmedByHuman, queueMs, remainingMs }: Invocation<PythonArgs>): Reply | null {
-    if (confirmedByHuman === false) return answer(declined(options, { code: args.code, queueMs }))
-    if (config.confirmBefore === 'never' || confirmedByHuman === true) return null
-    const { wallMs } = planWall(args.timeout_seconds, remainingMs, config.sandbox)
+  async function before(invocation: Invocation<PythonArgs>): Promise<Reply | null> {
+    const { args, confirmedByHuman, queueMs, signal, toolLog } = invocation
+    if (confirmedByHuman === false) {
+      return answer(declined(options, await invocation.calledBefore(), { code: args.code, queueMs }))
+    }
+    if (confirmedByHuman === true) return null
+    const tools = (await toolbox?.toApprove(args.code, signal)) ?? []
+    const { wallMs } = planWall(args.timeout_seconds, invocation.remainingMs, config.sandbox)
     // Without time to run there is nothing to ask for: `handle` says so.
-    return wallMs === null ? null : confirmationRequest(args.code, wallMs)
+    if (wallMs === null) return null
+    if (config.confirmBefore === 'never' && tools.length === 0) return null
+    if (tools.length > TOOLS_IN_REQUEST_MOST) {
+      return answer(
+        outcomeWithoutRun(options, 'needs_confirmation', tooMany(tools.length), { code: args.code, queueMs }),
+      )
+    }
+    // Before they are asked, as they may answer before we hear that they were. Unknown, their yes would cover nothing.
+    const isKnown = toolbox === null || (await toolLog.note({ step: 'asked', tools }))
+    if (!isKnown && tools.length > 0) {
+      return answer(
+        notRun(options, 'interrupted', UNRECORDED, await invocation.calledBefore(), { code: args.code, queueMs }),
+      )
+    }
+    return confirmationRequest(args.code, wallMs, { tools, mask })
   }
 
   async function handle(invocation: Invocation<PythonArgs>): Promise<Reply> {
-    const { args, queueMs, remainingMs, signal } = invocation
+    const { args, confirmedByHuman, queueMs, signal, toolLog } = invocation
     // Asked again here, so that no caller can run what a person has not approved.
-    const early = before(invocation)
+    const early = await before(invocation)
     if (early !== null) return early
-    const { wallMs, notes } = planWall(args.timeout_seconds, remainingMs, config.sandbox)
+    const called = await invocation.calledBefore()
+    // What is left now: looking for tools may have taken a while.
+    const { wallMs, notes } = planWall(args.timeout_seconds, invocation.remainingMs, config.sandbox)
     if (wallMs === null) {
-      return answer(notRun(options, 'interrupted', TOO_LATE, { code: args.code, queueMs }))
+      return answer(notRun(options, 'interrupted', TOO_LATE, called, { code: args.code, queueMs }))
     }
-    const ended = await run({ code: args.code, wallMs, signal, onStdout: text => invocation.stream(text) })
-    const interrupted = ended.status === 'cancelled' && signal.reason instanceof Interruption
-    const report: SandboxReport = interrupted ? { ...ended, status: 'interrupted' } : ended
-    return answer(makeOutcome({ ...options, report, args, wallMs, queueMs, notes }))
+    if (toolbox === null && hasCalled(called)) {
+      return answer(
+        broken(options, 'the code has called tools before it was approved, and there are none now', true, called),
+      )
+    }
+    const isApproved = confirmedByHuman === true
+    const ending = new AbortController()
+    const blockedRun = new BlockedRun(() => ending.abort(new Interruption('a person has to approve a tool first')))
+    const tools = await toolbox?.begin({
+      code: args.code,
+      isApproved,
+      signal,
+      toolLog,
+      onBlocked: answered => {
+        // What it prints from here on is shown by the run that a person approves; nobody is asked twice for one call.
+        if (!isApproved) live.hold()
+        blockedRun.begin(answered)
+      },
+      onDiverged: reason => ending.abort(new Interruption(reason)),
+    })
+    if (tools !== undefined && 'refused' in tools) {
+      return answer(broken(options, tools.refused, true, called))
+    }
+    const live = new LiveOutput(invocation.stream, config.streamMaxBytes, tools?.shownBefore)
+    const either = toolbox === null ? signal : AbortSignal.any([signal, ending.signal])
+    const ended = await run({
+      code: args.code,
+      wallMs,
+      signal: either,
+      onStdout: text => live.push(text),
+      calls: tools?.calls ?? null,
+    }).finally(() => blockedRun.over())
+    const isBlocked = (tools?.blocked.length ?? 0) > 0 && isOurs(ended, signal)
+    const diverged = !isBlocked && isOurs(ended, signal) ? (tools?.diverged ?? null) : null
+    const interrupted = !isBlocked && ended.status === 'cancelled' && either.reason instanceof Interruption
+    const named: SandboxReport =
+      diverged !== null
+        ? { ...ended, status: 'interrupted', reason: diverged }
+        : interrupted
+          ? { ...ended, status: 'interrupted' }
+          : ended
+    const overBudget = toolbox !== null && tools?.isOverBudget === true
+    const withLimit = overBudget ? withBudget(named, toolbox.callsMax) : named
+    // A sandbox may say that the code has not started; before the person was asked it had.
+    const report = hasCalled(called) ? { ...withLimit, started: true } : withLimit
+    const made = {
+      ...options,
+      report,
+      args,
+      wallMs,
+      queueMs,
+      notes,
+      toolCalls: tools?.made ?? [],
+      toolDollars: tools?.dollars ?? 0,
+    }
+    if (tools === undefined || !isBlocked) {
+      tools?.close()
+      live.release()
+      return answer(makeOutcome(made))
+    }
+    const { blocked } = tools
+    const outcome = makeOutcome({ ...made, blockedTools: blocked })
+    if (isApproved || !(await toolLog.note({ step: 'asked', tools: blocked, shown: live.shown }))) {
+      tools.close()
+      live.release()
+      return answer(outcome)
+    }
+    return confirmationRequest(args.code, wallMs, { tools: blocked, outcome, mask })
   }
 
   return {
     name: PYTHON_TOOL_NAME,
-    description: describePython(config, facts),
+    description: describePython(config, facts, toolbox?.description ?? null),
     parameters,
     parse: pythonArgumentParser(parameters, config.argumentsMaxBytes),
     before,
     handle,
   }
+}
+
+const UNRECORDED = 'what a person is asked for can not be written down by the worker'
+
+function tooMany(tools: number): string {
+  const most = `a request for approval names at most ${TOOLS_IN_REQUEST_MOST}`
+  return `[not run: the code names ${tools} tools that a person has to approve, and ${most}; name only those that it calls, or call them in several pieces of code]`
+}
+
+/** Whether what it called is what ended the run, whatever the code made of it; neither somebody else nor the sandbox did. */
+function isOurs({ status }: SandboxReport, signal: AbortSignal): boolean {
+  return status === 'cancelled' ? !signal.aborted : status !== 'interrupted'
+}
+
+function withBudget(report: SandboxReport, callsMax: number): SandboxReport {
+  const limit: LimitHit = { name: 'tool_calls', value: callsMax, unit: 'calls', peak: callsMax }
+  return { ...report, limit: report.limit ?? limit }
 }

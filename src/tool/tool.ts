@@ -1,4 +1,5 @@
-import type { Outcome, Part } from '../outcome.js'
+import type { CalledTools, Outcome, Part } from '../outcome.js'
+import type { ToolLog } from '../toolbox/tool-log.js'
 
 /** A JSON schema in the strict subset of docs/protocol.md, "Strict schemas". */
 export type JsonSchema = { readonly [key: string]: unknown }
@@ -21,6 +22,10 @@ export interface Invocation<Args> {
   readonly queueMs: number
   /** Aborts when the call is cancelled, with a phrase for the model as its reason; with an Interruption when nobody did that. */
   readonly signal: AbortSignal
+  /** Where tool calls of the code are written down. */
+  readonly toolLog: ToolLog
+  /** The tools that the code has called so far. Never rejects. */
+  calledBefore(): Promise<CalledTools>
   /** Sends text to the person watching, a courtesy. */
   stream(text: string): void
 }
@@ -44,6 +49,8 @@ export type Reply =
       readonly setupKey: string
       readonly command: string
       readonly explanation: string
+      /** What has run already, and the answer where nobody can be asked; null: nothing has. */
+      readonly outcome: Outcome | null
     }
 
 /** One tool: a file of its own, and one line in the list that the worker is given. */
@@ -54,6 +61,6 @@ export interface Tool<Args = unknown> {
   /** Parses what the model sent; see arguments.ts. */
   parse(text: string): { readonly ok: true; readonly args: Args } | { readonly ok: false; readonly message: string }
   /** Asked before a slot is taken: null to run, or the reply that needs no slot (a confirmation request, "declined"). */
-  before(invocation: Invocation<Args>): Reply | null
+  before(invocation: Invocation<Args>): Reply | null | Promise<Reply | null>
   handle(invocation: Invocation<Args>): Promise<Reply>
 }

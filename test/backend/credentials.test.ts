@@ -169,6 +169,22 @@ describe('as superuser', () => {
   })
 })
 
+describe('secrets that are read', () => {
+  it('are told before they are used, each time that they may have changed', async () => {
+    const told: string[] = []
+    const onSecret = (name: string, value: string) => told.push(`${name} ${value}`)
+    const ticket = create({ mode: 'ticket', ticket: 'configured' }, { onSecret })
+    await writeFile(join(folder, 'ticket'), 'first\n')
+    await ticket.headers(signal)
+    await writeFile(join(folder, 'ticket'), 'second\n')
+    await ticket.initPayload(signal)
+    expect(told.splice(0)).toEqual(['ticket first', 'ticket second'])
+    const server = await startVault()
+    await create({ mode: 'superuser', vaultEndpoint: server.url }, { onSecret }).headers(signal)
+    expect(told).toEqual(['Vault vault-secret', 'superuser token-1'])
+  })
+})
+
 describe('headers of a call', () => {
   it('carry its key, and its persona when there is one', () => {
     expect(callHeaders(sampleCall())).toEqual({ 'x-flexus-call-untrusted-key': UNTRUSTED_KEY })

@@ -93,7 +93,8 @@ describe('a mutation', () => {
 
   it('asks for a confirmation', async () => {
     const { api, server } = await setUp(accept)
-    await api.requestConfirmation(sampleCall(), { setupKey: '', command: 'print(1)', explanation: 'run it' }, signal)
+    const request = { setupKey: '', command: 'print(1)', explanation: 'run it' }
+    expect(await api.requestConfirmation(sampleCall(), request, signal)).toBe('asked')
     expect(JSON.parse(server.requests[0]?.body ?? '').variables).toEqual({
       fcall_id: 'c1',
       confirm_setup_key: '',
@@ -106,7 +107,8 @@ describe('a mutation', () => {
     const { api } = await setUp((_request, response) =>
       json(response, 200, { data: null, errors: [{ message: '400: confirmation already requested' }] }),
     )
-    await api.requestConfirmation(sampleCall(), { setupKey: '', command: '', explanation: '' }, signal)
+    const request = { setupKey: '', command: '', explanation: '' }
+    expect(await api.requestConfirmation(sampleCall(), request, signal)).toBe('asked_before')
   })
 })
 

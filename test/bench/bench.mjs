@@ -16,6 +16,7 @@ import { loadConfig } from '../../dist/config.js'
 import { readHostFacts } from '../../dist/host.js'
 import { openSandbox } from '../../dist/sandbox/open.js'
 import { createLog } from '../../dist/telemetry/log.js'
+import { toolCallMs } from './tool-calls.mjs'
 
 const { values } = parseArgs({
   options: {
@@ -189,6 +190,13 @@ async function output(pool) {
   }
 }
 
+async function toolCalls(pool) {
+  const [inARow, together, slow] = await toolCallMs(pool, log)
+  figure('tool call that does nothing, one by one, p50', inARow, 'ms', 1, { most: 1 })
+  figure('tool call that does nothing, 50 at once, each', together, 'ms', 1, { most: 1 })
+  figure('10 tool calls of 0.3 s in 10 threads', slow, 'ms', 600, { most: 1 })
+}
+
 async function sleepers() {
   const pool = await open({ MAX_CONCURRENT_CALLS: '64' })
   await sleep(500)
@@ -221,6 +229,7 @@ figure('private memory of a parked sandbox', parkedMemory() / MIB, 'MiB', 3, { m
 await throughput(pool, 'lean', 'print(1)', [])
 await throughput(pool, 'data', 'import numpy, pandas; print(1)', ['numpy', 'pandas'])
 await output(pool)
+await toolCalls(pool)
 await pool.close()
 await start()
 await sleepers()

@@ -47,6 +47,31 @@ describe('the command line', () => {
     expect(stderr).not.toContain('    at ')
   })
 
+  it('what is wrong with tools is in the same report, with what it got, and no secret', async () => {
+    const { code, stdout, stderr } = await run(['exec', '-'], {
+      LOG_LEVEL: 'loud',
+      TOOLS_WEB_PORTS: '80,http',
+      TOOLS_WEB_SEARCH_URL: 'searx?key=must-not-show',
+      TOOLS_CONFIG: '{"mcpServers": {"x": {"comand": "npx", "env": {"KEY": "must-not-show"}}}}',
+    })
+    expect(code).toBe(78)
+    expect(stderr).toContain('The configuration cannot be used (4 errors):')
+    expect(stderr).toContain('  LOG_LEVEL: got "loud"; ')
+    expect(stderr).toContain('  TOOLS_WEB_PORTS: got "80,http"; give ports')
+    expect(stderr).toContain('  TOOLS_WEB_SEARCH_URL: got "searx?…"; give the http or https URL')
+    expect(stderr).toContain('  TOOLS_CONFIG: mcpServers.x.command: got nothing; give the program')
+    expect(stderr).toContain('mcpServers.x.comand is not known here and has no effect; did you mean command?')
+    expect(stdout + stderr).not.toContain('must-not-show')
+  })
+
+  it('a file of tool servers that is not there is named, with what else may be given', async () => {
+    const { code, stderr } = await run(['doctor'], { TOOLS_CONFIG: '/no/such/tools.json' })
+    expect(code).toBe(78)
+    expect(stderr).toContain(
+      '  TOOLS_CONFIG: "/no/such/tools.json" can not be read (there is no such file); give the path of a JSON file',
+    )
+  })
+
   it('start without any configuration says what is missing and exits 78', async () => {
     const { code, stderr } = await run([])
     expect(code).toBe(78)
@@ -116,9 +141,11 @@ describe('the command line', () => {
     )
   })
 
-  it('doctor says which tier and layers are in force and with which interpreter', async () => {
-    const { code, stdout, stderr, program } = await run(['doctor'])
+  it('doctor says which tier and layers are in force, with which interpreter, and what has no effect', async () => {
+    const servers = '{"mcpServers": {"x": {"command": "x", "timeout": 5}}}'
+    const { code, stdout, stderr, program } = await run(['doctor'], { TOOLS_CONFIG: servers })
     expect(code).toBe(0)
+    expect(stdout).toContain('warning: TOOLS_CONFIG: mcpServers.x.timeout is not known here')
     expect(stdout).toMatch(/tier (namespaces|landlock): in use, escape self-test passed/)
     expect(stdout).toMatch(/ [✓✗] seccomp/)
     expect(stdout).toMatch(/interpreter: \S+, Python 3\.\d+/)

@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { afterEach, describe, expect, it } from 'vitest'
 import { endPrograms, startProgram } from './support/worker-process.js'
 
@@ -140,5 +142,30 @@ describe('a temporary folder that can not be used', () => {
     expect(command === 'doctor' ? program.stdout() : program.stderr()).toBe(
       `the temporary folder ${folder} (TMPDIR) can't be written (${code}); give one that this user can write\n`,
     )
+  })
+})
+
+describe('doctor, with the restricted policy', () => {
+  it('names it and what enforces it', async () => {
+    const env = { SANDBOX_POLICY: 'restricted', SANDBOX_PYTHON: '/usr/bin/python3' }
+    const program = await startProgram(['doctor'], env, 'ignore')
+    const { code } = await program.exited
+    expect(code, program.stderr()).toBe(0)
+    expect(program.stdout()).toMatch(/✓ restricted policy \(RestrictedPython \d/)
+    expect(program.stdout()).toContain('policy: restricted (SANDBOX_POLICY)')
+  })
+
+  it('does not start where the interpreter has no RestrictedPython, and says what to install', async () => {
+    const folder = await mkdtemp(path.join(os.tmpdir(), 'doctor-'))
+    try {
+      await promisify(execFile)('/usr/bin/python3', ['-m', 'venv', '--without-pip', folder])
+      const env = { SANDBOX_POLICY: 'restricted', SANDBOX_PYTHON: path.join(folder, 'bin/python') }
+      const program = await startProgram(['doctor'], env, 'ignore')
+      const { code } = await program.exited
+      expect(code).toBe(78)
+      expect(program.stderr()).toContain('python3-restrictedpython')
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
   })
 })

@@ -59,7 +59,7 @@ describe('exec', () => {
     expect(program.stdout().split('\n')).toHaveLength(2)
   })
 
-  it('has exit codes for ends that have none of their own', async () => {
+  it('has exit codes for ends that have none of their own', { timeout: 120_000 }, async () => {
     const timedOut = await exec('while True: pass', ['--timeout', '1'])
     expect(await codeOf(timedOut)).toBe(124)
     expect(timedOut.stderr()).toContain('timed out after 1 s')
@@ -71,6 +71,14 @@ describe('exec', () => {
     const empty = await exec('  \n')
     expect(await codeOf(empty)).toBe(125)
     expect(empty.stderr()).toContain('empty')
+  })
+
+  it('says which question nobody answers here, and runs nothing, where the code names a tool that asks', async () => {
+    const program = await exec('tools.files.write_file(path="a", content="b")', [], { TOOLS_ASK: 'files.*' })
+    expect(await codeOf(program)).toBe(125)
+    expect(program.stderr()).toMatch(
+      /^\[not run: a person has to confirm this code first, and nobody can be asked here: .*letting it call files\.write_file.*\?\]$/m,
+    )
   })
 
   it('says that no run lasts for longer than SANDBOX_WALL_MAX_MS, whatever --timeout asks for', async () => {

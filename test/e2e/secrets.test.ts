@@ -124,3 +124,39 @@ describe('the log at level trace', () => {
     expect(leaks(worker.stdout() + worker.stderr(), { token, key: call.fcall_untrusted_key })).toEqual([])
   })
 })
+
+describe('a secret that code prints', () => {
+  it('is masked in live output, the answer and its provenance, also in pieces and where the output is cut', async () => {
+    const apiKey = 'fx-secret+key/with=signs-8842'
+    const backend = await startBackend({ accepted: { apiKey } })
+    const worker = await startWorkerProcess(backend, { LOG_LEVEL: 'trace' })
+    const half = JSON.stringify([apiKey.slice(0, 9), apiKey.slice(9)])
+    const code = `import sys, time
+a, b = ${half}
+for piece in ("1 ", a, b, " 2 ", a, "\\n"):
+    print(piece, end="", flush=True)
+    time.sleep(0.15)
+print("é" + a + b, file=sys.stderr)
+open(a.replace("/", "") + "x", "w").close()
+a + b`
+    const call = backend.pushCode(code)
+    const answer = await backend.waitForAnswer(call.fcall_id, 25_000)
+    const flood = backend.pushCode(`a, b = ${half}\nfor n in range(9000):\n    print(a + b, n)`)
+    const cut = await backend.waitForAnswer(flood.fcall_id, 25_000)
+    worker.child.kill('SIGTERM')
+    await worker.exited
+    const live = backend
+      .deltas(call.fcall_id)
+      .map(delta => delta.text)
+      .join('')
+    expect(live).toBe('1 [redacted] 2 fx-secret\n')
+    expect(answer.content).toContain(live)
+    for (const text of [JSON.stringify(answer), JSON.stringify(cut), JSON.stringify(backend.deltas(flood.fcall_id))]) {
+      expect(text).toContain('[redacted]')
+      expect(text).not.toContain(apiKey)
+      expect(text).not.toContain('signs-8842')
+      expect(text).not.toContain(apiKey.slice(0, 15))
+    }
+    expect(leaks(worker.stdout() + worker.stderr(), { apiKey })).toEqual([])
+  })
+})

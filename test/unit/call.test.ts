@@ -7,7 +7,7 @@ import type { StoredAnswer } from '../../src/journal/journal.js'
 import { MemoryJournal } from '../../src/journal/memory-journal.js'
 import { PostingRoom } from '../../src/posting-room.js'
 import type { HandledCall } from '../../src/telemetry/status.js'
-import { answer, broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
+import { answer, broken, busy, CALLED_NOTHING, notRun, rejected } from '../../src/tool/outcome-without-run.js'
 import { Interruption, type Invocation, type Reply, type Tool } from '../../src/tool/tool.js'
 import { captureLog, sampleCall } from '../backend/support/fixtures.js'
 import { config, context as outcomeContext } from './tool/fixtures.js'
@@ -54,14 +54,16 @@ function setup(handle: Handle, onPost: (post: Post) => void | Promise<void> = ()
       async requestConfirmation(call) {
         asked.push(call.fcall_id)
         if (call.fcall_id === 'nobody') throw new BackendError('model', '400: no person here', { status: 400 })
+        if (call.fcall_id === 'lost' && asked.length === 1) throw new BackendError('retry', 'socket hang up', {})
+        return ['elsewhere', 'lost'].includes(call.fcall_id) ? 'asked_before' : 'asked'
       },
     },
     openDelta: () => ({ push: () => {}, end: async () => {}, stats: { messages: 0, sentBytes: 0, droppedBytes: 0 } }),
     outcomes: {
-      rejected: message => rejected(outcomeContext, message),
-      busy: () => busy(outcomeContext),
-      notRun: (status, reason) => notRun(outcomeContext, status, reason),
-      broken: (reason, started) => broken(outcomeContext, reason, started),
+      rejected: (message, called) => rejected(outcomeContext, message, called),
+      busy: called => busy(outcomeContext, called),
+      notRun: (status, reason, called) => notRun(outcomeContext, status, reason, called),
+      broken: (reason, started, called) => broken(outcomeContext, reason, started, called),
     },
     room: new PostingRoom({ onRoom: () => {}, onFull: () => {} }),
     onForbidden: reason => forbidden.push(reason),
@@ -151,7 +153,7 @@ describe('the way of a call', () => {
   )
 
   it('asks a person once, and runs after the yes', async () => {
-    const ask: Reply = { kind: 'confirm', setupKey: '', command: 'x', explanation: 'Run?' }
+    const ask: Reply = { kind: 'confirm', setupKey: '', command: 'x', explanation: 'Run?', outcome: null }
     const { handleOne, posts, asked } = setup(
       async () => text('ran'),
       () => {},
@@ -165,8 +167,23 @@ describe('the way of a call', () => {
     expect(posts.map(post => post.answer.content)).toEqual(['"ran"'])
   })
 
+  it.each([
+    ['elsewhere', 'is not known', [{ step: 'asked', tools: null }]],
+    ['lost', 'is what it asked for, where only the word of it was lost', []],
+  ])('what a person was shown when they had been asked already: %s %s', async (fcall_id, _what, steps) => {
+    const ask: Reply = { kind: 'confirm', setupKey: '', command: 'x', explanation: 'Run?', outcome: null }
+    const { handleOne, posts, context } = setup(
+      async () => text('ran'),
+      () => {},
+      ask,
+    )
+    await handleOne({ fcall_id })
+    expect(posts).toEqual([])
+    expect(await context.journal.toolLog({ fcall_id }).earlier()).toEqual({ steps, isWhole: true })
+  })
+
   it('answers "not run" when nobody can be asked', async () => {
-    const ask: Reply = { kind: 'confirm', setupKey: '', command: 'x', explanation: 'Run?' }
+    const ask: Reply = { kind: 'confirm', setupKey: '', command: 'x', explanation: 'Run?', outcome: null }
     const { handleOne, posts } = setup(
       async () => text('ran'),
       () => {},
@@ -399,7 +416,7 @@ describe('a call that waits', () => {
 
   it('counts as refused where its turn comes too late for the tool, or can not be put into the journal', async () => {
     const told: HandledCall[] = []
-    const set = setup(async () => answer(notRun(outcomeContext, 'interrupted', 'too late')))
+    const set = setup(async () => answer(notRun(outcomeContext, 'interrupted', 'too late', CALLED_NOTHING)))
     Object.assign(set.context, { onHandled: (call: HandledCall) => told.push(call) })
     await set.handleOne({ fcall_created_ts: 1_700_000_001 - 590 })
     set.context.journal.started = async () => false

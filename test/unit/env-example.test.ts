@@ -44,6 +44,10 @@ describe('.env.example', () => {
       'FUSER_ID',
       'STATE_DIR',
       'MAX_CONCURRENT_CALLS',
+      'TOOLS_WEB_SEARCH_URL',
+      'TOOLS_WEB_SEARCH_KEY',
+      'TOOLS_WEB_DENY_NETWORKS',
+      'TOOLS_CONFIG',
       'SANDBOX_CPU_MS',
     ])
   })

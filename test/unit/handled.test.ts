@@ -42,17 +42,17 @@ async function open(stateDir?: string) {
         told.posts++
         if (answers.error !== null) throw answers.error
       },
-      requestConfirmation: async () => {},
+      requestConfirmation: async () => 'asked',
     },
     room: new PostingRoom({ onRoom: () => {}, onFull: () => {} }),
     openDelta: () => {
       throw new Error('nothing is streamed here')
     },
     outcomes: {
-      rejected: message => rejected(outcomes, message),
-      busy: () => busy(outcomes),
-      notRun: (status, reason) => notRun(outcomes, status, reason),
-      broken: (reason, started) => broken(outcomes, reason, started),
+      rejected: (message, called) => rejected(outcomes, message, called),
+      busy: called => busy(outcomes, called),
+      notRun: (status, reason, called) => notRun(outcomes, status, reason, called),
+      broken: (reason, started, called) => broken(outcomes, reason, started, called),
     },
     log,
     stopPosting: new AbortController().signal,

@@ -35,16 +35,18 @@ async function lifeAfter(ids: readonly string[], takes: (id: string) => boolean,
           posted.push(fcall_id)
           if (!takes(fcall_id)) throw new BackendError('retry', 'not now')
         },
-        async requestConfirmation() {},
+        async requestConfirmation() {
+          return 'asked'
+        },
       },
       room: new PostingRoom({ onRoom: () => {}, onFull: () => {} }),
       stopPosting: stop.signal,
       onForbidden: () => {},
       outcomes: {
-        rejected: message => rejected(outcomeContext, message),
-        busy: () => busy(outcomeContext),
-        notRun: (status, reason) => notRun(outcomeContext, status, reason),
-        broken: (reason, started) => broken(outcomeContext, reason, started),
+        rejected: (message, called) => rejected(outcomeContext, message, called),
+        busy: called => busy(outcomeContext, called),
+        notRun: (status, reason, called) => notRun(outcomeContext, status, reason, called),
+        broken: (reason, started, called) => broken(outcomeContext, reason, started, called),
       },
       log,
       wallClock: () => Date.now() + stepMs,

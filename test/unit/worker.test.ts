@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { sleep as realSleep, type Sleep } from '../../src/backend/waiting.js'
+import type { CallContext } from '../../src/call.js'
 import type { BackendConfig, Config } from '../../src/config.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../src/dev/embedded-backend.js'
 import { DiskJournal } from '../../src/journal/disk-journal.js'
@@ -70,10 +71,10 @@ async function start(
       }),
     ],
     outcomes: {
-      rejected: message => rejected(context, message),
-      busy: () => busy(context),
-      notRun: (status, reason) => notRun(context, status, reason),
-      broken: (reason, started) => broken(context, reason, started),
+      rejected: (message, called) => rejected(context, message, called),
+      busy: called => busy(context, called),
+      notRun: (status, reason, called) => notRun(context, status, reason, called),
+      broken: (reason, started, called) => broken(context, reason, started, called),
     },
     log: logged.log,
     onForbidden: reason => forbidden.push(reason),
@@ -255,11 +256,11 @@ describe('Worker', () => {
       credentials: { mode: 'key', apiKey: 'fx-1' },
     }
     const loose = tool(untilAborted, { type: 'object', properties: { code: { type: 'string' } }, required: [] })
-    const outcomes = {
-      rejected: (message: string) => rejected(context, message),
-      busy: () => busy(context),
-      notRun: (status: 'cancelled' | 'interrupted', reason: string) => notRun(context, status, reason),
-      broken: (reason: string, started: boolean) => broken(context, reason, started),
+    const outcomes: CallContext['outcomes'] = {
+      rejected: (message, called) => rejected(context, message, called),
+      busy: called => busy(context, called),
+      notRun: (status, reason, called) => notRun(context, status, reason, called),
+      broken: (reason, started, called) => broken(context, reason, started, called),
     }
     const log = captureLog().log
     expect(

@@ -17,31 +17,35 @@ import os  # noqa: E402
 
 PACKAGE = "_sandbox"
 _OF_ZYGOTES = (
-    "renewal zygote guest execute exceptions leaving reporter surroundings random_state shims"  # and not of the template
+    "renewal zygote guest execute exceptions leaving reporter surroundings random_state shims outgoing toolbox"  # and not of the template
 ).split()
+TOOLBOX = "toolbox"
 _ModuleSpec = type(sys.__spec__)
 
 
 def _read(folder):
     """All sources at once: {module: its text}. A zygote imports its modules where these files are out of sight."""
     sources = {}
-    for name in os.listdir(folder):
-        if name.endswith(".py"):
-            with open(f"{folder}/{name}", encoding="utf-8") as file:
-                sources[name[:-3]] = file.read()
+    for package, prefix in (("core", ""), (TOOLBOX, f"{TOOLBOX}.")):
+        for name in os.listdir(f"{folder}/{package}"):
+            if name.endswith(".py"):
+                with open(f"{folder}/{package}/{name}", encoding="utf-8") as file:
+                    sources[prefix + name[:-3]] = file.read()
     return sources
 
 
 def _path(name):
-    return f"<sandbox>/{name}.py"
+    return f"<sandbox>/{name.replace('.', '/')}.py"
 
 
 def _compile(name, source):
-    return compile(source, _path(name), "exec", optimize=2)  # docstrings would only take room
+    # Docstrings would only take room, but for those that help() shows to the code.
+    return compile(source, _path(name), "exec", optimize=1 if name.startswith(f"{TOOLBOX}.") else 2)
 
 
 class Ours:
-    """Finds and loads core/ as the package _sandbox, under file names that tell the code in the sandbox nothing of this machine."""
+    """Finds and loads core/ as the package _sandbox and toolbox/ as _sandbox.toolbox, under file names that tell the code in the
+    sandbox nothing of this machine."""
 
     def __init__(self, sources):
         self.sources = sources
@@ -50,13 +54,15 @@ class Ours:
     def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0] != PACKAGE:
             return None
-        return _ModuleSpec(fullname, self, is_package=fullname == PACKAGE)
+        return _ModuleSpec(fullname, self, is_package=fullname in (PACKAGE, f"{PACKAGE}.{TOOLBOX}"))
 
     def create_module(self, spec):
         return None
 
     def exec_module(self, module):
         name = module.__name__.partition(".")[2] or "__init__"
+        if name == TOOLBOX:
+            name += ".__init__"
         module.__file__ = _path(name)
         source = self.sources[name]
         exec(marshal.loads(source) if type(source) is bytes else _compile(name, source), module.__dict__)
@@ -65,7 +71,7 @@ class Ours:
         """All modules that are not imported yet, but those named. What compiling leaves behind in memory would lie between
         what is imported, so this comes before the holes are filled (core/holes.py)."""
         for name, source in self.sources.items():
-            if type(source) is str and name not in but and f"{PACKAGE}.{name}" not in sys.modules:
+            if type(source) is str and name.partition(".")[0] not in but and f"{PACKAGE}.{name}" not in sys.modules:
                 self.sources[name] = marshal.dumps(_compile(name, source))
 
     def retire(self):
@@ -75,7 +81,7 @@ class Ours:
 
 
 _here = None if _given is not None else os.path.dirname(globals().pop("_file"))
-_ours = Ours(_read(f"{_here}/core") if _given is None else _given["sources"])
+_ours = Ours(_read(_here) if _given is None else _given["sources"])
 
 if _given is None:
     # What zygotes alone need, they compile while the worker does other things.

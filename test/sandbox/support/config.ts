@@ -7,6 +7,7 @@ export function sandboxConfig(changes: Partial<SandboxConfig> = {}): SandboxConf
   return {
     python: 'python3',
     preload: [],
+    policy: 'full',
     tier: 'auto',
     minTier: 'landlock',
     wallMs: 20_000,

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { SandboxConfig } from '../../../src/config.js'
 import type { SandboxReport } from '../../../src/outcome.js'
+import type { GuestCalls } from '../../../src/sandbox/guest-calls.js'
 import { openSandbox } from '../../../src/sandbox/open.js'
 import type { Pool } from '../../../src/sandbox/pool.js'
 import { sandboxConfig } from './config.js'
@@ -15,6 +16,7 @@ interface RunOptions {
   readonly wallMs?: number
   readonly signal?: AbortSignal
   onStdout?(text: string): void
+  readonly calls?: GuestCalls | null
 }
 
 export type Run = (code: string, options?: RunOptions) => Promise<Ran>
@@ -71,11 +73,16 @@ export async function openRoom(changes: Partial<SandboxConfig>): Promise<Room> {
   }
 }
 
-async function runIn(pool: Pool, code: string, { wallMs = 20_000, signal, onStdout }: RunOptions): Promise<Ran> {
+async function runIn(
+  pool: Pool,
+  code: string,
+  { wallMs = 20_000, signal, onStdout, calls = null }: RunOptions,
+): Promise<Ran> {
   const streamed: string[] = []
   const report = await pool.run({
     code,
     wallMs,
+    calls,
     signal: signal ?? new AbortController().signal,
     onStdout: text => {
       streamed.push(text)

@@ -16,7 +16,15 @@ describe('an empty environment', () => {
       queueMaxCalls: 1_000,
       callDeadlineMs: 585_000,
       streamMaxBytes: 256 * 1024,
-      toolCallsMax: 50,
+      tools: {
+        callsMax: 50,
+        allow: null,
+        ask: [],
+        deny: [],
+        progress: false,
+        web: 'off',
+        config: null,
+      },
       argumentsMaxBytes: MIB,
       resultMaxBytes: 8 * MIB,
       drainMs: 25_000,
@@ -28,6 +36,7 @@ describe('an empty environment', () => {
     expect(local().sandbox).toEqual({
       python: 'python3',
       preload: ['numpy', 'pandas', 'matplotlib.pyplot'],
+      policy: 'full',
       tier: 'auto',
       minTier: 'landlock',
       wallMs: 60_000,
@@ -131,6 +140,15 @@ describe('the report', () => {
       'SHARED',
     ])
     expect(text.split('\n')[0]).toBe('The configuration cannot be used (5 errors):')
+  })
+
+  test('refuses globs that can fit no tool: words without a dot, brackets that are not closed', () => {
+    for (const globs of ['shell', 'web.*,files', 'files.[', 'a.b c', '{web,files}.*']) {
+      expect(refusal({ TOOLS_DENY: globs })).toContain(`TOOLS_DENY: got "${globs}"; give globs over category.tool`)
+    }
+    expect(local({ TOOLS_DENY: 'shell.*,*_file,a.[bc]', TOOLS_ALLOW: '*', TOOLS_ASK: '!(web.*)' }).tools.allow).toEqual(
+      ['*'],
+    )
   })
 
   test('comes as an error whose exit code is that of a configuration fault', () => {

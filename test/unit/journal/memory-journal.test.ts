@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { StoredAnswer } from '../../../src/journal/journal.js'
 import { MemoryJournal } from '../../../src/journal/memory-journal.js'
+import type { ToolStep } from '../../../src/toolbox/tool-log.js'
 
 const ANSWER: StoredAnswer = { content: '"done"', provenance: '{}', dollars: 0, asPlaceholder: false }
 
@@ -69,6 +70,57 @@ describe('MemoryJournal', () => {
     }
     expect(journal.claim('a')).toEqual({ kind: 'fresh' })
     expect(journal.claim('b')).toMatchObject({ kind: 'settled' })
+  })
+})
+
+describe('what calls that wait for a person have called', () => {
+  const called: ToolStep = { step: 'called', n: 0, tool: 'mail.send', hash: 'h', argsPreview: '{}' }
+  const answeredWith = (value: string): ToolStep => {
+    return { step: 'answered', n: 0, ok: true, ms: 1, bytes: value.length, dollars: 0, answer: { value } }
+  }
+  const ask = async (journal: MemoryJournal, id: string, value = '') => {
+    const log = journal.toolLog({ fcall_id: id })
+    journal.claim(id)
+    await log.note(called)
+    await log.note(answeredWith(value))
+    journal.asking(id)
+    journal.asked(id)
+  }
+
+  it('is there as it was when they have decided', async () => {
+    const journal = new MemoryJournal()
+    await ask(journal, 'c', 'é')
+    const earlier = await journal.toolLog({ fcall_id: 'c' }).earlier()
+    expect(earlier).toEqual({ steps: [called, answeredWith('é')], isWhole: true })
+  })
+
+  it('is bounded in bytes, and of what is forgotten it stays known that there was something', async () => {
+    const journal = new MemoryJournal()
+    for (let n = 0; n < 12; n++) await ask(journal, `c${n}`, 'x'.repeat(8 * 1024 * 1024))
+    const earlier = (n: number) => journal.toolLog({ fcall_id: `c${n}` }).earlier()
+    expect(await Promise.all([0, 4].map(earlier))).toEqual(Array(2).fill({ steps: [], isWhole: false }))
+    expect(await earlier(5)).toMatchObject({ steps: { length: 2 }, isWhole: true })
+  })
+
+  it('stays known until they are answered, however many calls come between', async () => {
+    const journal = new MemoryJournal()
+    await ask(journal, 'c')
+    for (let n = 0; n < 2_001; n++) await ask(journal, `other ${n}`)
+    const decided = { fcall_id: 'c', confirmed_by_human: true }
+    const key = journal.keyOf(decided)
+    expect(journal.claim(key)).toEqual({ kind: 'fresh' })
+    expect(await journal.toolLog(decided).earlier()).toEqual({ steps: [], isWhole: false })
+    await journal.settled(key, ANSWER)
+    journal.delivered(key)
+    expect(await journal.toolLog(decided).earlier()).toEqual({ steps: [], isWhole: true })
+  })
+
+  it('is kept for the run after a yes when the question is forgotten meanwhile', async () => {
+    const journal = new MemoryJournal()
+    await ask(journal, 'c')
+    journal.claim(journal.keyOf({ fcall_id: 'c', confirmed_by_human: true }))
+    for (let n = 0; n < 2_001; n++) await ask(journal, `other ${n}`)
+    expect(await journal.toolLog({ fcall_id: 'c' }).earlier()).toMatchObject({ steps: { length: 2 }, isWhole: true })
   })
 })
 

@@ -68,6 +68,7 @@ function make(patience: Partial<Patience> = {}) {
 }
 
 const order = (rest: Partial<RunOrder> = {}): RunOrder => ({
+  calls: null,
   code: Buffer.from('1'),
   wallMs: 20,
   cpuMs: 20,

@@ -9,6 +9,7 @@ import type { Logger } from 'pino'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog, type LogOptions } from '../../../src/telemetry/log.js'
+import { Redactor } from '../../../src/telemetry/redactor.js'
 
 function capture(options: Partial<LogOptions>, write: (log: Logger) => void): string {
   let text = ''
@@ -78,8 +79,10 @@ describe('a secret is masked', () => {
   )
 
   test('by its value, wherever it stands', () => {
-    const secrets = ['t"icket', 'long-t"icket']
-    const line = captureJson(log => log.info({ a: { b: 'x long-t"icket y' } }, 'said t"icket'), { secrets })
+    const redactor = new Redactor(['t"icket-of-ours', 'long-t"icket-of-ours'])
+    const line = captureJson(log => log.info({ a: { b: 'x long-t"icket-of-ours y' } }, 'said t"icket-of-ours'), {
+      redactor,
+    })
     expect(line).toMatchObject({ a: { b: 'x [redacted] y' }, msg: 'said [redacted]' })
   })
 
@@ -159,7 +162,7 @@ describe('the destination', () => {
     const { resolve } = createRequire(import.meta.url)
     const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 }
     writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
-    for (const name of ['log', 'log-sink']) {
+    for (const name of ['log', 'log-sink', 'redactor']) {
       const source = readFileSync(new URL(`../../../src/telemetry/${name}.ts`, import.meta.url), 'utf8')
       const compiled = ts.transpileModule(source, { compilerOptions: options }).outputText
       const linked = compiled.replace(

@@ -9,7 +9,7 @@ const described = (
   sandbox: Partial<SandboxConfig> = {},
   more: Partial<Config> = {},
   other: Partial<SandboxFacts> = {},
-) => describePython({ ...config, sandbox: { ...config.sandbox, ...sandbox }, ...more }, { ...facts, ...other })
+) => describePython({ ...config, sandbox: { ...config.sandbox, ...sandbox }, ...more }, { ...facts, ...other }, null)
 
 describe('the description', () => {
   test.each([

@@ -1,5 +1,6 @@
 import type { Config } from '../../../src/config.js'
 import type { CapturedText, SandboxFacts, SandboxReport } from '../../../src/outcome.js'
+import { CALLED_NOTHING } from '../../../src/tool/outcome-without-run.js'
 import type { OutcomeContext } from '../../../src/tool/provenance.js'
 import type { PythonArgs } from '../../../src/tool/python-arguments.js'
 import type { Invocation } from '../../../src/tool/tool.js'
@@ -17,6 +18,7 @@ export const config: Config = {
   sandbox: {
     python: 'python3',
     preload: ['numpy', 'pandas'],
+    policy: 'full',
     tier: 'auto',
     minTier: 'landlock',
     wallMs: 60_000,
@@ -35,7 +37,15 @@ export const config: Config = {
   queueMaxCalls: 1000,
   callDeadlineMs: 585_000,
   streamMaxBytes: 256 * 1024,
-  toolCallsMax: 50,
+  tools: {
+    callsMax: 50,
+    allow: null,
+    ask: [],
+    deny: [],
+    progress: false,
+    web: 'off',
+    config: null,
+  },
   argumentsMaxBytes: MIB,
   resultMaxBytes: 8 * MIB,
   drainMs: 25_000,
@@ -91,6 +101,8 @@ export function invocationOf(changes: Partial<Invocation<PythonArgs>> = {}): Inv
     remainingMs: 585_000,
     queueMs: 12,
     signal: new AbortController().signal,
+    toolLog: { earlier: async () => ({ steps: [], isWhole: true }), note: async () => true },
+    calledBefore: async () => CALLED_NOTHING,
     stream: () => {},
     ...changes,
   }

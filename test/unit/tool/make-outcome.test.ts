@@ -151,8 +151,8 @@ describe('content', () => {
 
   test('lists the tool calls of a run that was cut off', () => {
     const toolCalls = [
-      { tool: 'mail', ok: true, ms: 5, args_preview: '{}' },
-      { tool: 'search', ok: false, ms: 5, args_preview: '{}' },
+      { tool: 'mail', ok: true, ms: 5, args_preview: '{}', error: null, bytes: 2, dollars: 0 },
+      { tool: 'search', ok: false, ms: 5, args_preview: '{}', error: null, bytes: 2, dollars: 0 },
     ]
     expect(contentOf({ ...some, status: 'interrupted', reason: 'a crash' }, { toolCalls })).toBe(
       'x\n[interrupted: a crash; the code may have run in part]\n[tool calls made before the end: mail ok, search failed]',
@@ -223,11 +223,12 @@ describe('the rest of the outcome', () => {
 
   test('says where it comes from', () => {
     const stdout = captured('x', { truncated: true, bytes_kept: 1, bytes_total: 9 })
-    const toolCalls = [{ tool: 'mail', ok: true, ms: 5, args_preview: '\ud800' }]
+    const toolCalls = [{ tool: 'mail', ok: true, ms: 5, args_preview: '\ud800', error: null, bytes: 2, dollars: 0 }]
     const { provenance } = outcomeOf({ stdout }, { toolCalls })
     expect(JSON.parse(JSON.stringify(provenance))).toEqual({
       system: 'python_service',
       worker: { version: '1.2.3', id: 'worker-a' },
+      policy: 'full',
       tier: 'namespaces',
       layers: { seccomp: true, landlock: 'the kernel has none' },
       interpreter: { version: '3.11.2', path: '/usr/bin/python3' },
@@ -248,7 +249,7 @@ describe('the rest of the outcome', () => {
         stderr_kept_bytes: 10_000,
       },
       usage: { queue_ms: 7, start_ms: 1, run_ms: 2000, cpu_ms: 1500, max_rss_bytes: 512 * MIB },
-      tool_calls: [{ tool: 'mail', ok: true, ms: 5, args_preview: '\ufffd' }],
+      tool_calls: [{ tool: 'mail', ok: true, ms: 5, args_preview: '\ufffd', error: null, bytes: 2, dollars: 0 }],
       truncation: { stdout: { bytes_kept: 1, bytes_total: 9 } },
     })
   })

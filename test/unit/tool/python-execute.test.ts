@@ -11,6 +11,7 @@ function toolWith(changes: Partial<Config> = {}, report: Partial<SandboxReport> 
   const tool = createPythonExecute({
     ...context,
     config: { ...config, ...changes },
+    toolbox: null,
     run: async request => {
       requests.push(request)
       request.onStdout('out')
@@ -87,7 +88,7 @@ describe('a run', () => {
   })
 
   test('that the sandbox refuses with an error passes it on', async () => {
-    const tool = createPythonExecute({ ...context, run: () => Promise.reject(new Error('broken')) })
+    const tool = createPythonExecute({ ...context, toolbox: null, run: () => Promise.reject(new Error('broken')) })
     await expect(tool.handle(invocationOf())).rejects.toThrow('broken')
   })
 })
@@ -100,42 +101,43 @@ describe('confirmation', () => {
   ])('is not needed: %s', async (_what, changes, confirmedByHuman) => {
     const { tool, requests } = toolWith(changes)
     const invocation = invocationOf({ confirmedByHuman })
-    expect(tool.before(invocation)).toBe(null)
+    expect(await tool.before(invocation)).toBe(null)
     await tool.handle(invocation)
     expect(requests.length).toBe(1)
   })
 
-  test('is asked for with the code as the command', () => {
+  test('is asked for with the code as the command', async () => {
     const code = 'import os\nprint("é😀")\n'
-    expect(toolWith(always).tool.before(invocationOf(argsOf(code, 90)))).toEqual({
+    expect(await toolWith(always).tool.before(invocationOf(argsOf(code, 90)))).toEqual({
       kind: 'confirm',
       setupKey: '',
       command: code,
       explanation: 'Run 2 lines of Python in an isolated sandbox without network, for up to 90 s?',
+      outcome: null,
     })
   })
 
-  test('shows the first 2000 characters and says that there are more', () => {
-    const reply = toolWith(always).tool.before(invocationOf(argsOf('x'.repeat(2001))))
+  test('shows the first 2000 characters and says that there are more', async () => {
+    const reply = await toolWith(always).tool.before(invocationOf(argsOf('x'.repeat(2001))))
     expect(reply).toMatchObject({
       command: `${'x'.repeat(2000)}\n… [cut here: 2000 of 2001 characters are shown]`,
       explanation: expect.stringContaining('Only the first 2000 of 2001 characters are shown.'),
     })
   })
 
-  test('shows 2000 characters whole', () => {
-    expect(toolWith(always).tool.before(invocationOf(argsOf('x'.repeat(2000))))).toMatchObject({
+  test('shows 2000 characters whole', async () => {
+    expect(await toolWith(always).tool.before(invocationOf(argsOf('x'.repeat(2000))))).toMatchObject({
       command: 'x'.repeat(2000),
     })
   })
 
-  test('does not cut inside a character', () => {
-    const reply = toolWith(always).tool.before(invocationOf(argsOf(`${'x'.repeat(1999)}😀y`)))
+  test('does not cut inside a character', async () => {
+    const reply = await toolWith(always).tool.before(invocationOf(argsOf(`${'x'.repeat(1999)}😀y`)))
     expect(reply).toMatchObject({ command: `${'x'.repeat(1999)}\n… [cut here: 1999 of 2002 characters are shown]` })
   })
 
-  test('shows characters that would hide or reorder code', () => {
-    const reply = toolWith(always).tool.before(invocationOf(argsOf('a\u202e # \u200b\rb\r\nc 👩‍💻')))
+  test('shows characters that would hide or reorder code', async () => {
+    const reply = await toolWith(always).tool.before(invocationOf(argsOf('a\u202e # \u200b\rb\r\nc 👩‍💻')))
     expect(reply).toMatchObject({ command: 'a\\u{202e} # \\u{200b}\\u{d}b\nc 👩‍💻' })
   })
 
@@ -151,7 +153,7 @@ describe('confirmation', () => {
       dollars: 0,
       outcome: { status: 'declined', provenance: { started: false } },
     }
-    expect(tool.before(invocation)).toMatchObject(refused)
+    expect(await tool.before(invocation)).toMatchObject(refused)
     expect(await tool.handle(invocation)).toMatchObject(refused)
     expect(requests).toEqual([])
   })
@@ -165,7 +167,7 @@ describe('confirmation', () => {
   test('is not asked for where no time is left to run', async () => {
     const { tool } = toolWith(always)
     const invocation = invocationOf({ remainingMs: 10 })
-    expect(tool.before(invocation)).toBe(null)
+    expect(await tool.before(invocation)).toBe(null)
     expect(await tool.handle(invocation)).toMatchObject({ outcome: { status: 'interrupted' } })
   })
 })

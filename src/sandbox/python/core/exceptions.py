@@ -18,7 +18,7 @@ def of_file(path):
 def show():
     """Prints the exception as the interpreter would, with the code's own frames only."""
     kind, error, _ = sys.exc_info()
-    _hide_machinery(error)
+    hide_machinery(error)
     hook = sys.excepthook
     if hook is sys.__excepthook__:
         write_error(_format(error))
@@ -26,7 +26,7 @@ def show():
     try:
         hook(kind, error, error.__traceback__)
     except BaseException as broken:
-        _hide_machinery(broken)
+        hide_machinery(broken)
         broken.__context__ = None
         write_error(f"Error in sys.excepthook:\n{_format(broken)}\nOriginal exception was:\n{_format(error)}")
 
@@ -43,7 +43,7 @@ def _format(error):
         sys.stderr = stderr
 
 
-def _hide_machinery(error):
+def hide_machinery(error):
     """Drops our own frames, here and in the exceptions behind and within this one."""
     for one in _related(error):
         try:

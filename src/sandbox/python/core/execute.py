@@ -30,8 +30,8 @@ def _new_main(path):
     return module
 
 
-def run(source, places, words):
-    """Does not return."""
+def run(source, places, words, policy=None):
+    """Does not return. policy: core/restriction.py, or None for code that may do whatever the sandbox lets it."""
     path = f"{places.code}/main.py"  # written by the warden
     exceptions.of_file(path)
     reports = reporter.Reporter(words, places.work if places.own_tree else None, source)
@@ -41,7 +41,7 @@ def run(source, places, words):
     code = 1
     interrupted = False
     try:
-        value = _execute(source, path, module.__dict__)
+        value = _execute(source, path, module.__dict__, policy)
         if value is not None:
             reports.value(repr(value))
         del value
@@ -86,11 +86,13 @@ def _exit_code(error):
     return 1
 
 
-def _compile(source, path):
+def _compile(source, path, policy=None):
     """(code of all but a last expression, code of that expression or None); hides the value after a semicolon."""
     # Not as "utf-8-sig": each guest would import that codec.
     text = source.removeprefix(_BOM).decode()  # as text: a coding cookie that a model left in does not turn UTF-8 into something else
     tree = compile(text, path, "exec", ast.PyCF_ONLY_AST | _AWAIT, dont_inherit=True)
+    if policy is not None:
+        tree = policy.rewrite(tree, path, text)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr) or _ends_with_semicolon(source, last):
         return compile(tree, path, "exec", _AWAIT, dont_inherit=True), None
@@ -110,8 +112,10 @@ def _ends_with_semicolon(source, last):
     return b";" in b"".join(line.partition(b"#")[0] for line in rest)
 
 
-def _execute(source, path, names):
-    first, last = _compile(source, path)
+def _execute(source, path, names, policy=None):
+    first, last = _compile(source, path, policy)
+    if policy is not None:
+        policy.prepare(names)
     coroutines = [code for code in (first, last) if code is not None and code.co_flags & 0x80]  # CO_COROUTINE
     if not coroutines:
         exec(first, names)

@@ -21,6 +21,8 @@ LIMIT = ord("L")  # guest to warden: the name of the limit whose error ended the
 READY = ord("R")  # guest to warden, before it has any code: WORD, its pid in its own namespace and in the outside's /proc
 FAILED = ord("F")  # guest to warden, in the place of that: why not, as UTF-8
 VALUE = ord("V")  # guest to warden to worker: repr of the last expression, as UTF-8
+REQUEST = ord("T")  # guest to warden to worker: a request to the toolbox, JSON
+ANSWER = ord("R")  # worker to warden: bytes for the guest, frames of this type again
 
 
 def pack(kind, payload):

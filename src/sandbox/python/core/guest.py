@@ -7,9 +7,11 @@ import signal
 import sys
 
 from . import cgroup, errors, execute, frames, landlock, leaving, linux, lockdown, random_state, root, shims, surroundings
+from .toolbox import install
 
-ORDERS = 3  # the pipe from the warden, until the code has come
+ORDERS = 3  # from the warden, a socket that can only be read
 WORDS = 4  # the pipe to the warden
+policy = None  # under which code is compiled, see execute.run(); set in the zygote
 _exit = os._exit  # the code may replace what it finds in os
 
 
@@ -82,13 +84,20 @@ def main(world, order, parts):
         channel = frames.Channel(frames.Pipes(ORDERS, WORDS))
         channel.send(frames.READY, frames.WORD.pack(os.getpid(), outer_pid))
         message = channel.receive()
-        os.close(ORDERS)
+        options = {}
+        if message is not None and message[0] == frames.JSON:
+            options = json.loads(message[1])
+            message = channel.receive()
+        if "tools" in options:
+            install.install(ORDERS, WORDS, {**options["tools"], "work": places.work, "restricted": policy is not None})
+        else:
+            os.close(ORDERS)
     except BaseException as error:
         _fail(words, error)
     if message is None:
         _exit(0)  # the sandbox was not needed
     try:
-        execute.run(message[1], places, WORDS)
+        execute.run(message[1], places, WORDS, None if options.get("unrestricted") else policy)
     finally:
         _exit(1)  # interrupted before the code began: nothing of ours may be printed, or run on
 

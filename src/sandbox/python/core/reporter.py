@@ -3,12 +3,11 @@
 import errno
 import os
 
-from . import frames
+from . import frames, outgoing
 
 VALUE_CHARS = 50_000
 _LIMITS = {errno.EFBIG: "file_size", errno.EMFILE: "open_files"}
-# The code may replace what it finds in os.
-_getpid, _fstat, _write, _statvfs = os.getpid, os.fstat, os.write, os.statvfs
+_statvfs = os.statvfs  # the code may replace what it finds in os
 # Always out of room: an error of code that names it says nothing of the workspace, unless that is full at this moment.
 _FULL_DEVICE = b"/dev/full"
 
@@ -21,13 +20,7 @@ class Reporter:
         is the machine's own. source: the code."""
         self._box = box
         self._knows_full_device = _FULL_DEVICE in source
-        self._fd = fd
-        self._pid = _getpid()
-        self._identity = self._look()
-
-    def _look(self):
-        status = _fstat(self._fd)
-        return status.st_dev, status.st_ino
+        self._pipe = outgoing.of(fd)
 
     def limit(self, error, starting=False):
         """Says which limit it was that raised, in any process of the run; the code could say so as well, and would only
@@ -69,7 +62,7 @@ class Reporter:
         return "workspace_files" if is_files else "workspace_bytes"
 
     def value(self, text):
-        if _getpid() != self._pid:
+        if self._pipe.is_forked:
             return  # a forked child that fell off the end of the script
         if len(text) > VALUE_CHARS:
             head = VALUE_CHARS * 2 // 5
@@ -78,11 +71,8 @@ class Reporter:
         self._send(frames.VALUE, text.encode("utf-8", "backslashreplace"))
 
     def _send(self, kind, payload):
-        data = frames.pack(kind, payload)
         try:
-            if self._look() == self._identity:
-                while data:
-                    data = data[_write(self._fd, data) :]
+            self._pipe.send(frames.pack(kind, payload))
         except OSError:
             pass
 

@@ -4,9 +4,10 @@ import json
 import os
 import select
 import signal
+import socket
 import time
 
-from . import disk, errors, frames, workspace
+from . import disk, errors, frames, relay, workspace
 
 WATCH_S = 0.02
 INTERRUPT_S = 0.5  # from SIGINT to SIGKILL when a call is cancelled
@@ -14,7 +15,7 @@ SWEEP_S = 2.0  # for the last processes to die
 FLUSH_S = 10.0  # for the worker to take the end of the output
 BACKLOG = 1 << 20  # bytes that may wait for the worker before the pipes are left alone
 LOOKS_FAILED = 5  # in a row, each of which an error has ended: nothing is watched any more then
-CONTROL_LIMIT = 1 << 20  # of one frame that a guest may send
+CONTROL_LIMIT = 1 << 20  # bytes that a guest may send besides its requests to the toolbox
 HINTS = (b"file_size", b"open_files", b"processes", b"workspace_bytes", b"workspace_files")
 
 
@@ -41,6 +42,7 @@ class Run:
             limits = warden.limits
             self._disk = disk.Disk(warden.top, limits["workspace_files"] + 16, limits["file_bytes"])
         self._looks_failed = 0
+        self._relay = None
 
     def go(self, commands):
         """commands: frames that came in one piece with the code."""
@@ -49,8 +51,14 @@ class Run:
         while rest:
             rest = rest[os.write(w.script, rest) :]
         os.close(w.script)
-        w.control.sendall(frames.pack(frames.CODE, self._code))  # waits: the guest is still our own code and reads to the end
-        os.close(w.control.outgoing)
+        guest = self._order["guest"]
+        options = frames.pack_json(guest) if guest else b""
+        w.control.sendall(options + frames.pack(frames.CODE, self._code))  # waits: the guest is still our own code and reads to the end
+        if guest.get("tools"):
+            w.control_decoder = frames.Decoder(relay.REQUEST_LIMIT)
+            self._relay = relay.Relay(w, self._poll)
+        else:
+            os.close(w.control.outgoing)
         w.send_frame(frames.STARTED)
         started = time.monotonic()
         self._deadline = started + self._order["wall_ms"] / 1000
@@ -81,11 +89,12 @@ class Run:
     def _register(self):
         self._poll.register(self._warden.worker, select.POLLIN)
         self._poll.register(self._warden.guest, select.POLLIN)
-        self._poll.register(self._warden.control.incoming, select.POLLIN)
+        self._hearing, self._listening = True, False
         for stream, kind in ((self._warden.stdout, frames.STDOUT), (self._warden.stderr, frames.STDERR)):
             self._pipes[stream.fd] = (stream, kind)
         self._reading = False
         self._read_pipes(True)
+        self._listen()
 
     def _read_pipes(self, on):
         """Stops and starts listening to the pipes: while the worker is slow, the code waits in its write."""
@@ -95,6 +104,13 @@ class Run:
                     (self._poll.register if on else self._poll.unregister)(fd, *([select.POLLIN] if on else []))
             self._reading = on
             self._poll.modify(self._warden.worker, select.POLLIN if on else select.POLLIN | select.POLLOUT)
+
+    def _listen(self):
+        """Starts and stops listening to the guest: while the worker has as many of its requests as it takes, it waits in its write."""
+        on = self._hearing and self._reading and not (self._relay is not None and self._relay.is_full)
+        if on != self._listening:
+            (self._poll.register if on else self._poll.unregister)(self._warden.control.incoming, *([select.POLLIN] if on else []))
+            self._listening = on
 
     def _serve_events(self, events):
         for fd, _ in events:
@@ -107,13 +123,23 @@ class Run:
                 self._hear_guest()
             elif fd in self._pipes:
                 self._pump(*self._pipes[fd])
+            elif self._relay is not None and fd == self._relay.fd:
+                self._relay.writable()
         self._warden.flush()
         self._read_pipes(len(self._warden.outgoing) < BACKLOG)
+        self._listen()
 
     def _command(self, kind, payload):
-        if kind == frames.JSON and json.loads(payload)["op"] == "cancel" and self._interrupted_at is None:
-            self._interrupted_at = time.monotonic()
-            _signal(self._warden.guest, signal.SIGINT)
+        if kind == frames.ANSWER:
+            if self._relay is not None:
+                self._relay.answer(payload)
+        elif kind == frames.JSON:
+            order = json.loads(payload)
+            if order["op"] == "heard" and self._relay is not None:
+                self._relay.heard(order["requests"], order["bytes"])
+            elif order["op"] == "cancel" and self._interrupted_at is None:
+                self._interrupted_at = time.monotonic()
+                _signal(self._warden.guest, signal.SIGINT)
 
     def _pump(self, stream, kind):
         data = stream.read()
@@ -123,7 +149,8 @@ class Run:
             self._poll.unregister(stream.fd)
 
     def _hear_guest(self):
-        """One value is taken; everything else, and anything malformed, is not heard any more."""
+        """One value is taken, and requests to the toolbox; after anything malformed nothing is heard any more, and the guest can
+        tell by its pipes: who waits for an answer, or to be heard, would wait for ever."""
         try:
             data = self._warden.control.recv(1 << 16)
             self._note(data)
@@ -132,8 +159,13 @@ class Run:
         except BlockingIOError:
             return
         except (OSError, ValueError):
-            pass
-        self._poll.unregister(self._warden.control.incoming)
+            data = None
+        self._hearing = False
+        self._listen()
+        if data is None:
+            os.close(self._warden.control.incoming)
+            if self._relay is not None:
+                self._relay.close()
 
     def _look_or_fail(self, now):
         """An error in a look is a fault of ours, and one look less; code that can cause it for long would run unwatched."""
@@ -181,6 +213,7 @@ class Run:
 
     def _finish(self, started):
         w = self._warden
+        calls, self._relay = self._relay is not None, None  # what is asked for now comes too late
         ended = time.monotonic()
         processes = w.watch.counts()[0] if self._cause == "processes" else w.watch.peak_processes
         # Asked before we kill: of what was ended by the kernel until now.
@@ -232,6 +265,25 @@ class Run:
         while w.outgoing and time.monotonic() < limit:
             poll.poll(100)
             w.flush()
+        if calls:
+            self._hang_up(limit)
+
+    def _hang_up(self, limit):
+        """Takes what the worker still sends for the guest, until it has seen the end: were it left unread, the worker's next write
+        would fail, and with it what it has not read yet."""
+        worker = self._warden.worker
+        worker.shutdown(socket.SHUT_WR)
+        poll = select.poll()
+        poll.register(worker, select.POLLIN)
+        while time.monotonic() < limit:
+            poll.poll(100)
+            try:
+                if not worker.recv(1 << 16, socket.MSG_DONTWAIT):
+                    return
+            except BlockingIOError:
+                pass
+            except OSError:
+                return
 
     def _kill_all(self):
         """SIGKILL to everything but this process, until nothing is left: then the pipes hold all that was written."""
@@ -267,6 +319,8 @@ class Run:
 
     def _hear_the_rest(self):
         """A value that was sent in the last moment."""
+        if not self._hearing:
+            return
         try:
             while True:
                 data = self._warden.control.recv(1 << 16)
@@ -277,10 +331,13 @@ class Run:
             return
 
     def _note(self, data):
-        self._heard += len(data)
-        if self._heard > CONTROL_LIMIT:
-            raise ValueError("more than a guest has to say")
         for kind, payload in self._warden.control_decoder.feed(data):
+            if kind == frames.REQUEST and self._relay is not None:
+                self._relay.request(payload)
+                continue
+            self._heard += frames.HEADER.size + len(payload)
+            if self._heard > CONTROL_LIMIT:
+                raise ValueError("more than a guest has to say")
             if kind == frames.VALUE and self._value is None:
                 self._value = payload
             elif kind == frames.LIMIT and payload in HINTS:

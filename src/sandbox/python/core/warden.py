@@ -149,6 +149,13 @@ def _make_box(world, command, uid):
         os.chmod(box, 0o711)
 
 
+def _one_way():
+    """Two sockets: what is written to the first is read from the second. Nothing can be written to the second, for good."""
+    first, second = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    second.shutdown(_socket.SHUT_WR)
+    return first, second
+
+
 class Warden:
     def __init__(self, world, command, sock, link, top):
         """top: descriptor of the sandbox's folder on the host, or None."""
@@ -201,10 +208,11 @@ class Warden:
 
     def make_parts(self, link):
         """Pipes belong to the sandbox's uid, so that /dev/stdout can be opened. Their far ends, and the namespaces, go to the
-        zygote. No socket leads to the guest: it would carry descriptors, which this process would have to close."""
+        zygote. No socket leads from the guest: it would carry descriptors, which this process would have to close. But one leads
+        to it: who has one end of a pipe open can open the other by /proc, and write itself what the worker has not answered."""
         stdout, stdout_far = os.pipe()
         stderr, stderr_far = os.pipe()
-        orders_far, orders = os.pipe()
+        orders, orders_far = (end.detach() for end in _one_way())
         words, words_far = os.pipe()
         self.control = frames.Pipes(words, orders)
         self.control_decoder = frames.Decoder(CONTROL_LIMIT)

@@ -156,6 +156,10 @@ class Zygote:
         from . import guest  # last, so that what each guest runs of ours lies together
 
         self._guest = guest
+        if world.boot["policy"] == "restricted":
+            from . import restriction  # here, since it needs a library
+
+            guest.policy = restriction
         guest.warm(world)
         gc.freeze()  # else each round would look at all that was imported
         rehearsal.guests(world, guest, guest.execute)
