@@ -3,8 +3,8 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/{unit,backend,sandbox,toolbox,e2e,fault,escape,soak,browser}/**/*.test.ts'],
-    // The tests in a browser need Debian's chromium, and are asked for: .ci/full does.
-    // So does it for the disk that hangs, which needs a compiler and minutes.
+    // The tests in a browser need Debian's chromium, and are asked for: .ci/run does.
+    // So is the one of a disk that hangs, by .ci/full: it needs a compiler and minutes.
     exclude: [
       ...(process.env['BROWSER_TESTS'] === undefined ? ['test/browser/**'] : []),
       ...(process.env['FAULT_GRID'] === 'full' ? [] : ['test/fault/hanging-disk.test.ts']),

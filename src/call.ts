@@ -173,6 +173,7 @@ async function replyTo(
     },
     queueMs,
     signal: cancel,
+    thread: { group: call.located_fgroup_id, thread: call.fcall_ft_id },
     toolLog: context.journal.toolLog(call),
     calledBefore: called,
     stream,

@@ -13,6 +13,7 @@ import {
   toolGlobs,
   whole,
 } from './config/fields.js'
+import { type FilesConfig, filesConfig } from './config/files.js'
 import { relatedLimits } from './config/limits.js'
 import { misspeltVariables } from './config/misspelt.js'
 import { configError, type Environment, type Fault } from './config/report.js'
@@ -95,6 +96,7 @@ export interface Config {
   readonly callDeadlineMs: number
   readonly streamMaxBytes: number
   readonly tools: ToolsConfig
+  readonly files: FilesConfig
   readonly argumentsMaxBytes: number
   readonly resultMaxBytes: number
   readonly drainMs: number
@@ -153,6 +155,22 @@ const schema = z.object({
   TOOLS_WEB_PORTS: matching(/^[^\0\n]+$/, 'give ports with commas between them, such as 80,443'),
   TOOLS_WEB_DENY_NETWORKS: matching(/^[^\0\n]+$/, 'give networks with commas between them, such as 203.0.113.0/24'),
   TOOLS_CONFIG: matching(/^[^\0]+$/, 'give the path of a JSON file with mcpServers, or the JSON itself'),
+  FILES: choice('directory', 's3', 'off').default('directory'),
+  FILES_DIR: matching(/^[^\0\n]+$/, 'give the path of a folder'),
+  FILES_MAX_MB: mebibytes(1, 1_048_576).transform(value => value ?? 64 * 1024 * 1024),
+  FILES_TOTAL_MB: mebibytes(1, 1_073_741_824),
+  FILES_EXPIRE_HOURS: whole('hours', 1, 87_600).default(72),
+  FILES_S3_BUCKET: matching(
+    /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
+    'give the name of a bucket: 3 to 63 of a-z, 0-9, . and -',
+  ),
+  FILES_S3_ENDPOINT: httpUrl('give the http or https URL of a service that speaks S3, without query or password'),
+  FILES_S3_REGION: matching(/^[a-z0-9-]{1,63}$/, 'give a region such as eu-central-1').default('us-east-1'),
+  FILES_S3_PREFIX: matching(
+    /^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*\/?$/,
+    'give names with slashes between them, such as team/files',
+  ),
+  FILES_S3_PATH_STYLE: flag().default(false),
   DRAIN_MS: whole(MS, 0, 600_000).default(25_000),
   SANDBOX_PYTHON: matching(/^[^\0\n]+$/, 'give a command such as python3 or the path of an interpreter').default(
     'python3',
@@ -206,11 +224,13 @@ export function loadConfig(env: Environment, host: HostFacts, needs: ConfigNeeds
   const misspelt = misspeltVariables(given, VARIABLES)
   const related = relatedLimits(values, host)
   const reach = needs.backend ? backendConfig(values, given) : { backend: null, faults: [], warnings: [] }
+  const kept = filesConfig(values)
   const tools = toolsConfig(values, env)
   const ofTools = needs.toolFaults?.(tools) ?? { faults: [], hints: [] }
   const faults = [
     ...fieldFaults,
     ...related.faults,
+    ...kept.faults.filter(({ variable }) => !fieldFaults.some(fault => fault.variable === variable)),
     ...reach.faults,
     ...contradictions(values, fieldFaults),
     ...ofTools.faults.filter(({ variable }) => !fieldFaults.some(fault => fault.variable === variable)),
@@ -254,6 +274,7 @@ export function loadConfig(env: Environment, host: HostFacts, needs: ConfigNeeds
     callDeadlineMs: limits.callDeadlineMs,
     streamMaxBytes: values.STREAM_MAX_BYTES,
     tools,
+    files: kept.files,
     argumentsMaxBytes: values.ARGUMENTS_MAX_BYTES,
     resultMaxBytes: values.RESULT_MAX_BYTES,
     drainMs: values.DRAIN_MS,

@@ -36,7 +36,10 @@ export interface LimitHit {
   readonly peak: number | null
 }
 
-/** What was kept of one output stream. `text` is well-formed, without U+0000; the counts are bytes as the code wrote them. */
+/**
+ * What was kept of one output stream. `text` is well-formed, without U+0000; the counts are bytes as the code wrote them, less what
+ * it drew over.
+ */
 export interface CapturedText {
   readonly text: string
   readonly bytes_total: number
@@ -69,11 +72,28 @@ export interface CalledTools {
   readonly isWhole: boolean
 }
 
-/** A file that the run left in its workspace: path relative to the workspace. */
+/** A file that the run made or changed in its workspace: path relative to the workspace. */
 export interface FileRecord {
   readonly path: string
   readonly bytes: number
   readonly mime: string
+  /** Where later calls of the thread find it, as a URI; absent: they do not. */
+  readonly kept?: string
+}
+
+/** A file that the run made or changed, with its content where that was wanted and could be had. */
+export interface CollectedFile extends FileRecord {
+  readonly content: Buffer | null
+  /** Why it could not be had, as a phrase for the model. */
+  readonly why: string | null
+}
+
+export interface CollectedFiles {
+  readonly files: readonly CollectedFile[]
+  /** Paths of files that were put in place before and are not there any more. */
+  readonly gone: readonly string[]
+  /** To be called when nothing of the contents is needed any more: they count in the memory of the worker. */
+  release(): void
 }
 
 export interface Usage {
@@ -112,7 +132,18 @@ export interface SandboxReport {
   readonly stderr: CapturedText
   /** repr of the last expression's value, or null. Well-formed, bounded. */
   readonly value: string | null
+  /** What the model is shown in its place, such as the table of a DataFrame; null where that is the repr. */
+  readonly valueText: string | null
+  /** What it has shown besides its text. */
+  readonly shown: {
+    readonly parts: readonly Part[]
+    readonly images: number
+    /** Name, and the rest of a sentence that begins with it; both may be the code's own words. */
+    readonly leftOut: readonly { readonly name: string; readonly reason: string }[]
+  }
   readonly files: readonly FileRecord[]
+  /** Contents of them; absent where none were asked for, or nothing ran to its end. */
+  readonly collected?: CollectedFiles
   /** Sentences the model must know, without brackets (for example "files: 3 more not listed"). */
   readonly notes: readonly string[]
   /** Why it was cancelled or interrupted, as a phrase for the model; null otherwise. */
@@ -145,10 +176,13 @@ export interface Outcome {
   readonly limit: LimitHit | null
   /** What the model reads; never empty. */
   readonly content: string
+  /** null where nothing but text is there; else `content` as a text, then images and texts in the order shown. */
   readonly parts: readonly Part[] | null
   readonly stdout: CapturedText
   readonly stderr: CapturedText
   readonly value: string | null
+  /** What `content` shows in its place, such as the table of a DataFrame; null where that is the repr. */
+  readonly value_text: string | null
   readonly tool_calls: readonly ToolCallRecord[]
   readonly files: readonly FileRecord[]
   readonly usage: Usage

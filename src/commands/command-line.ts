@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import type { ExecOptions } from './exec.js'
 
 /** The command line cannot be understood; the message says what is wrong with it, in one line. */
 export class UsageError extends Error {
@@ -7,9 +8,9 @@ export class UsageError extends Error {
 
 export type CommandLine =
   | { readonly command: 'help' | 'version' | 'start' | 'demo' | 'doctor' | 'exec-lines' }
-  | { readonly command: 'dev'; readonly port: number }
+  | { readonly command: 'dev'; readonly port: number | null }
   | { readonly command: 'backend'; readonly host: string; readonly port: number }
-  | { readonly command: 'exec'; readonly file: string; readonly json: boolean; readonly timeoutSeconds: number | null }
+  | ({ readonly command: 'exec' } & ExecOptions)
 
 const OPTIONS = {
   help: { type: 'boolean', short: 'h' },
@@ -17,6 +18,8 @@ const OPTIONS = {
   json: { type: 'boolean' },
   jsonl: { type: 'boolean' },
   timeout: { type: 'string' },
+  output: { type: 'string' },
+  quiet: { type: 'boolean' },
   port: { type: 'string' },
   host: { type: 'string' },
 } as const
@@ -46,7 +49,7 @@ export function readCommandLine(argv: readonly string[]): CommandLine {
       return { command }
     case 'dev':
       takes(['port'], 'nothing')
-      return { command, port: wholeNumber('--port', values.port ?? '0', 65_535) }
+      return { command, port: values.port === undefined ? null : wholeNumber('--port', values.port, 65_535) }
     case 'backend':
       takes(['host', 'port'], 'nothing')
       return { command, host: values.host ?? '127.0.0.1', port: wholeNumber('--port', values.port ?? '0', 65_535) }
@@ -55,9 +58,13 @@ export function readCommandLine(argv: readonly string[]): CommandLine {
         takes(['jsonl'], 'nothing', 'exec --jsonl')
         return { command: 'exec-lines' }
       }
-      takes(['json', 'timeout'], 'one file')
+      takes(['json', 'timeout', 'output', 'quiet'], 'one file')
+      const { json = false, quiet = false, output = null } = values
+      if (json && output !== null) throw new UsageError('--output does not go with exec --json, which saves nothing')
+      if (json && quiet) throw new UsageError('--quiet does not go with exec --json')
+      if (output === '') throw new UsageError('--output needs a folder')
       const timeoutSeconds = values.timeout === undefined ? null : wholeNumber('--timeout', values.timeout, 86_400, 1)
-      return { command, file: words[0] ?? '-', json: values.json === true, timeoutSeconds }
+      return { command, file: words[0] ?? '-', json, timeoutSeconds, output, quiet }
     }
     default:
       throw new UsageError(`there is no command ${quoted(command)}`)

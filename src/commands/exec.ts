@@ -3,13 +3,14 @@ import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
 import pLimit from 'p-limit'
 import { MemoryJournal } from '../journal/memory-journal.js'
-import type { Outcome } from '../outcome.js'
+import type { CollectedFiles, Outcome } from '../outcome.js'
 import { createLog } from '../telemetry/log.js'
 import { Redactor } from '../telemetry/redactor.js'
-import { linesBelow } from '../tool/make-outcome.js'
 import { CALLED_NOTHING } from '../tool/outcome-without-run.js'
 import type { Invocation } from '../tool/tool.js'
-import { readScript } from './read-script.js'
+import { ExecView } from './exec-view.js'
+import { readScript, type Script } from './read-script.js'
+import { prepareOutput, saveFiles } from './saved-files.js'
 import { openTools, readSetup, type Setup, type Toolset } from './setup.js'
 
 export interface ExecOptions {
@@ -17,13 +18,21 @@ export interface ExecOptions {
   readonly file: string
   readonly json: boolean
   readonly timeoutSeconds: number | null
+  /** The folder for what the code shows and makes; null: the current one, for images alone. */
+  readonly output: string | null
+  readonly quiet: boolean
 }
+
+/** A reader at a pipe wants all of stdout; what is beyond is shown with head and tail. In memory where the reader is slow. */
+const STREAMED_MOST_BYTES = 64 * 1024 * 1024
 
 /** Exit codes for ends that have none of their own, as shells and timeout(1) use them. */
 const EXIT_TIMED_OUT = 124
 const EXIT_NOT_RUN = 125
 const EXIT_KILLED = 137
 const EXIT_CANCELLED = 130
+/** The code ended well, and what it made could not be saved. */
+const EXIT_IO = 74
 /** As of a program that SIGPIPE ended. */
 const EXIT_NO_READER = 141
 
@@ -43,24 +52,76 @@ export async function execFile(options: ExecOptions, env: NodeJS.ProcessEnv): Pr
     throw error
   })
   if (script === null) return EXIT_CANCELLED
+  if (options.output !== null) await prepareOutput(options.output)
+  if (options.json) return await printOutcome(script, options, setup, ending)
+  return await showRun(
+    script,
+    options,
+    { ...setup, config: { ...setup.config, streamMaxBytes: STREAMED_MOST_BYTES } },
+    ending,
+    env,
+  )
+}
+
+async function printOutcome(script: Script, options: ExecOptions, setup: Setup, ending: Ending): Promise<number> {
   const tools = await open(setup)
   try {
-    const streamed = { text: '' }
-    const stream = (piece: string) => {
-      if (options.json) return
-      streamed.text += piece
-      process.stdout.write(piece)
-    }
-    const outcome = script.ok
-      ? await runArguments(argumentsOf(script.code, options), setup, tools, ending.signal, stream)
-      : tools.outcomes.rejected(`python_execute did not run: ${script.problem}`, CALLED_NOTHING)
+    const outcome = await runScript(script, options, setup, tools, ending, () => {})
     if (ending.readerGone) return EXIT_NO_READER
-    if (options.json) process.stdout.write(`${JSON.stringify(outcome)}\n`)
-    else show(outcome, streamed.text)
+    process.stdout.write(`${JSON.stringify(outcome)}\n`)
     return exitCode(outcome)
   } finally {
     await tools.close()
   }
+}
+
+/** stdout of the code on stdout, streamed; everything else on stderr, and images as files. */
+async function showRun(
+  script: Script,
+  options: ExecOptions,
+  setup: Setup,
+  ending: Ending,
+  env: NodeJS.ProcessEnv,
+): Promise<number> {
+  let collected: CollectedFiles | null = null
+  const tools = await open(setup, files => {
+    collected = files
+  })
+  const view = new ExecView({
+    out: process.stdout,
+    err: process.stderr,
+    env,
+    isQuiet: options.quiet,
+    streamedMostBytes: STREAMED_MOST_BYTES,
+  })
+  try {
+    const kept = setup.config.sandbox.stdoutKeptBytes
+    const outcome = await runScript(script, options, setup, tools, ending, text => view.push(text, kept))
+    if (ending.readerGone) return EXIT_NO_READER
+    const saved = await saveFiles({
+      parts: outcome.parts ?? [],
+      collected: (collected as CollectedFiles | null)?.files ?? [],
+      output: options.output,
+    })
+    view.end(outcome, saved.lines, saved.hasFailed)
+    const code = exitCode(outcome)
+    return code === 0 && saved.hasFailed ? EXIT_IO : code
+  } finally {
+    view.close()
+    await tools.close()
+  }
+}
+
+async function runScript(
+  script: Script,
+  options: ExecOptions,
+  setup: Setup,
+  tools: Toolset,
+  ending: Ending,
+  stream: (text: string) => void,
+): Promise<Outcome> {
+  if (!script.ok) return tools.outcomes.rejected(`python_execute did not run: ${script.problem}`, CALLED_NOTHING)
+  return await runArguments(argumentsOf(script.code, options), setup, tools, ending.signal, stream)
 }
 
 function argumentsOf(code: string, { timeoutSeconds }: ExecOptions): string {
@@ -136,10 +197,10 @@ function readExecSetup(env: NodeJS.ProcessEnv): Setup {
   return readSetup({ LOG_LEVEL: 'error', ...env }, { backend: false })
 }
 
-function open(setup: Setup): Promise<Toolset> {
+function open(setup: Setup, onFiles?: (files: CollectedFiles) => void): Promise<Toolset> {
   const redactor = new Redactor()
   const log = createLog({ level: setup.config.logLevel, pretty: true, destination: 'stderr', redactor })
-  return openTools(setup, log, { redactor })
+  return openTools(setup, log, { redactor, ...(onFiles === undefined ? {} : { onFiles }) })
 }
 
 function messageOf(error: unknown): string {
@@ -175,6 +236,7 @@ async function runArguments(
     remainingMs: config.callDeadlineMs,
     queueMs: 0,
     signal,
+    thread: null,
     toolLog: new MemoryJournal().toolLog({ fcall_id: 'exec' }),
     calledBefore: async () => CALLED_NOTHING, // it is one run, and nobody is asked
     stream,
@@ -182,21 +244,6 @@ async function runArguments(
   const reply = (await tools.python.before(invocation)) ?? (await tools.python.handle(invocation))
   if ((reply.kind === 'answer' || reply.kind === 'confirm') && reply.outcome !== null) return reply.outcome
   return tools.outcomes.needsConfirmation(parsed.args.code, reply.kind === 'confirm' ? reply.explanation : '')
-}
-
-/** What the code did not print itself: the part that was too much to stream, its value, its errors, the bracketed lines. */
-function show(outcome: Outcome, streamed: string): void {
-  const { stdout, stderr, value } = outcome
-  const missing = Buffer.byteLength(streamed, 'utf8') < stdout.bytes_total
-  if (stdout.truncated && missing) process.stdout.write(stdout.text.slice(stdout.text.indexOf('\n[… ')))
-  else if (!stdout.truncated) process.stdout.write(stdout.text.slice(streamed.length))
-  if (value !== null) process.stdout.write(`${value}\n`)
-  if (stderr.text !== '') process.stderr.write(stderr.text)
-  const lines = linesBelow(outcome)
-  const shown = outcome.status === 'completed' ? lines.filter(line => line !== '[no output]') : lines
-  if (shown.length === 0) return
-  const onNewLine = stderr.text === '' || stderr.text.endsWith('\n') ? '' : '\n'
-  process.stderr.write(`${onNewLine}${shown.join('\n')}\n`)
 }
 
 function exitCode(outcome: Outcome): number {

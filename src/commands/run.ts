@@ -11,6 +11,7 @@ import { doctor } from './doctor.js'
 import { execFile, execLines } from './exec.js'
 import { PortUnavailable } from './port-unavailable.js'
 import { ScriptUnreadable } from './read-script.js'
+import { OutputUnusable } from './saved-files.js'
 import { start } from './start.js'
 import { EXIT_UNAVAILABLE, unavailableLines } from './unavailable.js'
 
@@ -19,10 +20,13 @@ const HELP = `python-execute-worker: runs model-written Python, each call in a s
 Usage: python-execute-worker [COMMAND]
 
   start                            serve the backend that the environment names (default)
-  dev [--port N]                   an embedded backend and a worker on this machine, until Ctrl-C
+  dev [--port N]                   a page, an embedded backend and a worker on this machine, until Ctrl-C
   backend [--host H] [--port N]    that backend alone: the worker that comes gets three sample calls, shown and checked
   demo                             three sample calls, shown live
-  exec [--json] [--timeout S] FILE run a file (- for standard input) in the sandbox and show what it prints
+  exec [--timeout S] [--output DIR] [--quiet] FILE  run a file (- for standard input) in the sandbox:
+                                   its stdout on stdout, all else on stderr,
+                                   figures as files here, or with all files that it makes in DIR; --quiet: no summary
+  exec --json [--timeout S] FILE   print the outcome as JSON, and nothing else
   exec --jsonl                     one request a line on standard input, one outcome a line on standard output
   doctor                           which sandbox can be had here, why not a better one, what to do
 
@@ -77,6 +81,7 @@ function explain(error: unknown): { text: string; code: number } {
   const unavailable = unavailableLines(error)
   if (unavailable !== null) return { text: unavailable.join('\n'), code: EXIT_UNAVAILABLE }
   if (error instanceof ScriptUnreadable) return { text: error.message, code: EXIT_NO_INPUT }
+  if (error instanceof OutputUnusable) return { text: error.message, code: EXIT_IO }
   if (error instanceof PortUnavailable || error instanceof HealthPortUnavailable)
     return { text: error.message, code: EXIT_OS }
   const words = tooManyFiles(error)

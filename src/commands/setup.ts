@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { CallContext } from '../call.js'
 import { type Config, loadConfig } from '../config.js'
+import type { FilesOfThreads } from '../files/thread-files.js'
 import { type HostFacts, readHostFacts } from '../host.js'
-import type { Outcome } from '../outcome.js'
+import type { CollectedFiles, Outcome } from '../outcome.js'
 import { openSandbox, type TierAttempt } from '../sandbox/open.js'
 import type { Pool } from '../sandbox/pool.js'
 import type { Redactor } from '../telemetry/redactor.js'
@@ -12,6 +13,7 @@ import { broken, busy, notRun, outcomeWithoutRun, rejected } from '../tool/outco
 import type { OutcomeContext } from '../tool/provenance.js'
 import { createPythonExecute } from '../tool/python-execute.js'
 import { readVersion } from '../version.js'
+import { type FilesPlace, openFiles } from './files.js'
 import { openToolbox, readToolSettings, type ToolSettings } from './toolbox.js'
 
 export interface Setup {
@@ -42,6 +44,8 @@ export interface Toolset {
   readonly pool: Pool
   readonly attempts: readonly TierAttempt[]
   readonly outcomes: CallContext['outcomes'] & { needsConfirmation(code: string, question: string): Outcome }
+  /** What is kept for later calls; null: nothing. */
+  readonly files: FilesOfThreads | null
   readonly identity: WorkerIdentity
   /** Ends sandboxes and tools, and the processes that serve them. */
   close(): Promise<void>
@@ -61,13 +65,17 @@ export interface OpenToolsOptions {
   readonly onHealth?: (healthy: boolean, reason: string) => void
   /** Aborted meanwhile, the sandbox is closed as soon as it is up, since its start has no way out, and StartCancelled is thrown. */
   readonly signal?: AbortSignal
+  /** Where files are kept for later calls; left out: nowhere, whatever the configuration says. */
+  readonly files?: FilesPlace
+  /** Gets what each run made, with its contents; left out: contents are taken as the tool asks for them. */
+  readonly onFiles?: (files: CollectedFiles) => void
 }
 
 /** Errors: SandboxUnavailable, InterpreterError, StartCancelled. */
 export async function openTools(
   { config, host, toolSettings }: Setup,
   log: Logger,
-  { redactor, onHealth, signal }: OpenToolsOptions = {},
+  { redactor, onHealth, signal, files: filesPlace, onFiles }: OpenToolsOptions = {},
 ): Promise<Toolset> {
   redactor?.know('tools', ...toolSettings.secrets)
   const { pool, attempts } = await openSandbox({
@@ -104,15 +112,23 @@ export async function openTools(
     env: process.env,
     mask: text => redactor?.mask(text) ?? text,
   })
+  const kept = filesPlace === undefined ? null : await openFiles(config, filesPlace, log, redactor)
   const python = createPythonExecute({
     ...context,
-    run: request => pool.run(request),
+    files: kept?.files ?? null,
+    run: async request => {
+      if (onFiles === undefined) return await pool.run(request)
+      const report = await pool.run({ ...request, files: { inputs: request.files?.inputs ?? [], all: true } })
+      if (report.collected !== undefined) onFiles(report.collected)
+      return report
+    },
     toolbox: tools?.toolbox ?? null,
   })
   return {
     python,
     pool,
     attempts,
+    files: kept?.files ?? null,
     identity: {
       service: config.serviceName,
       version: context.version,
@@ -134,6 +150,7 @@ export async function openTools(
     },
     close: async () => {
       await Promise.all([pool.close(), tools?.close()])
+      await kept?.close()
     },
     describe: () => {
       const absent = facts.layers.filter(layer => !layer.inForce).map(layer => layer.name)

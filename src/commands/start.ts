@@ -15,6 +15,7 @@ import { watchForStalls } from '../telemetry/stall.js'
 import type { Telemetry } from '../telemetry/status.js'
 import { readVersion } from '../version.js'
 import { Worker } from '../worker.js'
+import type { FilesPlace } from './files.js'
 import { openTools, readSetup, type Setup, StartCancelled, type Toolset } from './setup.js'
 
 const EXIT_FORBIDDEN = 77
@@ -158,6 +159,7 @@ async function bringUp(
     redactor,
     signal,
     telemetry: recorder,
+    files: 'state',
     onForbidden: reason => {
       if (setup.config.exitOnForbidden) end({ code: EXIT_FORBIDDEN, reason: `forbidden: ${reason}` })
     },
@@ -217,15 +219,18 @@ export async function startWorker(
     readonly redactor?: Redactor
     readonly telemetry?: Telemetry
     readonly signal?: AbortSignal
+    /** Default: for as long as the process lives. */
+    readonly files?: FilesPlace
     readonly onForbidden?: (reason: string) => void
   } = {},
 ): Promise<{ worker: Worker; tools: Toolset }> {
-  const { journal = new MemoryJournal(), telemetry, signal, onForbidden } = options
+  const { journal = new MemoryJournal(), telemetry, signal, files = 'temporary', onForbidden } = options
   const { redactor = new Redactor(secretsOf(backend)) } = options
   let worker: Worker | null = null
   let ill: string | null = null
   const tools = await openTools(setup, log, {
     redactor,
+    files,
     onHealth: (healthy, reason) => {
       ill = healthy ? null : reason
       worker?.setImpaired('sandbox', ill)

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import type { Part } from '../outcome.js'
+import { dollars, duration } from './amounts.js'
 import type { Answer, Delta } from './records.js'
-import { createPrefixedText, dollars, duration, indent, type Paint, printable, type Terminal } from './terminal.js'
+import { createPrefixedText, indent, type Paint, printable, type Terminal } from './terminal.js'
 
 /** The part of the provenance that a person is shown; a result of another make has less of it. */
 const shownProvenance = z.looseObject({

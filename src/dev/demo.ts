@@ -7,13 +7,29 @@ import { createPaint, type Paint, type Terminal } from './terminal.js'
 const CONNECT_LIMIT_MS = 30_000
 const ANSWER_LIMIT_MS = 60_000
 
+/** Files of threads, for a person who looks. */
+export interface KeptFiles {
+  look(key: ThreadKey, signal: AbortSignal): Promise<readonly { readonly path: string; readonly bytes: number }[]>
+  /** null: there is no such file. */
+  read(key: ThreadKey, path: string, signal: AbortSignal): Promise<Buffer | null>
+}
+
+interface ThreadKey {
+  readonly group: string
+  readonly thread: string
+}
+
 /** A worker that runs against the given backend. */
 export interface RunningWorker {
   /** Lets running code end, for up to `drainMs`. */
   stop(): Promise<void>
   /** Ends running code at once; `stop` then resolves soon. */
   interrupt(): void
+  /** Ends one call; its answer says `reason`. False where the worker does not have it. */
+  cancel(fcallId: string, reason: string): boolean
   readonly drainMs: number
+  /** What is kept of threads for later calls; null: nothing. */
+  readonly files: KeptFiles | null
   /** One line for a person: sandbox tier, interpreter. */
   describe(): string
 }
@@ -109,7 +125,7 @@ function conclude(faults: readonly string[], calls: number, out: Terminal, paint
   out.write(`\n${paint.green(`All ${calls} calls came back as they should.`)} Next:\n`)
   out.write(`  ${paint.cyan('node dist/main.js exec script.py')}   run a file of your own in the sandbox\n`)
   out.write(
-    `  ${paint.cyan('node dist/main.js dev')}              keep this backend and worker up and send calls with curl\n`,
+    `  ${paint.cyan('node dist/main.js dev')}              the same with a page: write code, run it, see what becomes of it\n`,
   )
   return 0
 }

@@ -37,7 +37,8 @@ export function showEvents(backend: EmbeddedBackend, out: Terminal, paint: Paint
   return () => [...views.keys()].filter(fcallId => !undecided.has(fcallId)).length
 }
 
-function lineOf(event: Exclude<BackendEvent, { type: 'pushed' | 'delta' | 'answered' }>): string | null {
+/** One line for a person, or null where there is nothing to say. */
+export function lineOf(event: Exclude<BackendEvent, { type: 'pushed' | 'delta' | 'answered' }>): string | null {
   switch (event.type) {
     case 'delivered':
       return event.delivery > 1 ? `${shortId(event.call.fcall_id)} delivered again (${event.delivery})` : null

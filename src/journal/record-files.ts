@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { chmod, lstat, open, readdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import writeFileAtomic from 'write-file-atomic'
-import { makeFolders } from './make-folders.js'
+import { makeFolders } from '../make-folders.js'
 import { type CallRecord, parseAnswer, parseRecord } from './record.js'
 
 /** Larger than any answer that is accepted; what is larger is not ours. */

@@ -3,8 +3,8 @@ import { close, constants, ftruncate, open, read, write } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { makeFolders } from '../make-folders.js'
 import { TimeLimitError, withTimeLimit } from '../time-limit.js'
-import { makeFolders } from './make-folders.js'
 
 // Descriptors as numbers, not FileHandles: those close when nothing refers to them any more.
 const fs = {

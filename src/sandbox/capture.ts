@@ -1,5 +1,12 @@
 import type { CapturedText } from '../outcome.js'
 import { MASK, type MaskedStream, Matcher, type Spans } from '../telemetry/redactor.js'
+import { Redraws } from './redraws.js'
+
+/** So much is looked through for lines that are drawn over and over: nine minutes of a bar that is drawn ten times a second. */
+const REDRAWN_BYTES = 1 << 20
+
+/** Pieces that are joined at a time. */
+const SMALL_MOST = 256
 
 /** Share of the kept bytes that the beginning gets; the rest goes to the end, where the answer stands. */
 const HEAD_SHARE = 0.4
@@ -15,33 +22,50 @@ export interface Shares {
  * is streamed, so that the end of the streaming is noticed; a little more than is kept, for the cut between characters.
  */
 export function sharesFor(keptBytes: number, streamedBytes: number): Shares {
-  return { firstBytes: Math.max(keptBytes, streamedBytes + 65_536), lastBytes: keptBytes + 16 }
+  return { firstBytes: Math.max(keptBytes, streamedBytes + 65_536, REDRAWN_BYTES), lastBytes: keptBytes + 16 }
 }
 
-/** One output stream of a run: decoded and masked as it comes, and kept with head and tail. */
+/**
+ * One output stream of a run: what it drew over is taken out, the rest is decoded and masked as it comes, and kept with head and tail.
+ * All counts are of bytes that the code wrote, less what it drew over: of what was passed over nobody can say how much that was.
+ */
 export class Capture {
   readonly #keptBytes: number
   readonly #onText: ((text: string) => void) | null
   readonly #secrets: Matcher
   readonly #masked: MaskedStream
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  readonly #redraws: Redraws
+  readonly #now: () => number
+  #timer: NodeJS.Timeout | undefined
+  #pushedBytes = 0
+  /** As they are shown. Pieces of a few bytes each are joined: as Buffers of their own they would take a hundred times as much. */
   readonly #first: Buffer[] = []
+  #small: Buffer[] = []
   #last: Buffer = Buffer.alloc(0)
 
   /**
    * onText gets the text as it comes, with exactly the characters that `finish` gives when nothing is cut. secrets: what is masked
-   * in both; counts of bytes are of what the code wrote.
+   * in both. null: nobody watches, so that of a line that is redrawn the last state alone is kept. now: milliseconds that only grow.
    */
-  constructor(keptBytes: number, onText: ((text: string) => void) | null, secrets = new Matcher([])) {
+  constructor(
+    keptBytes: number,
+    onText: ((text: string) => void) | null,
+    secrets = new Matcher([]),
+    now = () => performance.now(),
+  ) {
     this.#keptBytes = keptBytes
     this.#onText = onText
+    this.#redraws = new Redraws(onText !== null)
+    this.#now = now
     this.#secrets = secrets
     this.#masked = secrets.stream()
   }
 
   push(bytes: Buffer): void {
-    this.#first.push(bytes)
-    this.#emit(this.#masked.push(this.#decoder.decode(bytes, { stream: true })))
+    this.#pushedBytes += bytes.length
+    this.#show(this.#redraws.push(bytes, this.#now()))
+    this.#waitForWhatIsDue()
   }
 
   /** The last bytes of what was not pushed. */
@@ -54,25 +78,24 @@ export class Capture {
    * outside, perhaps while it wrote a secret.
    */
   finish(totalBytes: number | null, isCutOff = totalBytes === null): CapturedText {
-    const first = Buffer.concat(this.#first)
-    const total = totalBytes ?? first.length
+    clearTimeout(this.#timer)
+    const written = totalBytes ?? this.#pushedBytes
+    const passedOver = Math.max(0, written - this.#pushedBytes - this.#last.length)
+    const last = this.#endOfRedraws(passedOver > 0)
+    const first = Buffer.concat([...this.#first, ...this.#small])
+    const total = first.length + passedOver + last.length
     // Where more was written than came, neither half a character nor what may be half a secret is shown.
-    this.#emit(
-      total > first.length
-        ? ''
-        : this.#masked.push(isCutOff ? '' : this.#decoder.decode()) + this.#masked.end(isCutOff),
-    )
-    if (total <= this.#keptBytes && total <= first.length) {
+    if (passedOver === 0) {
+      this.#emit(this.#masked.push(isCutOff ? '' : this.#decoder.decode()) + this.#masked.end(isCutOff))
+    }
+    if (total <= this.#keptBytes && passedOver === 0) {
       const whole = this.#secrets.stream()
       const text = visible(whole.push(decoded(first, isCutOff)) + whole.end(isCutOff))
       return { text, bytes_total: total, bytes_kept: first.length, truncated: false }
     }
-    const passedOver = total - first.length - this.#last.length
-    // Where the warden's two pieces meet, they are one text.
-    const end = passedOver > 0 ? this.#last : Buffer.concat([first, this.#last])
-    const start = passedOver > 0 ? first : end
+    const end = passedOver > 0 ? last : first
     const room = this.#keptBytes - Math.floor(this.#keptBytes * HEAD_SHARE)
-    const head = this.#keepHead(start, Math.floor(this.#keptBytes * HEAD_SHARE), passedOver > 0)
+    const head = this.#keepHead(first, Math.floor(this.#keptBytes * HEAD_SHARE), passedOver > 0)
     const tail = this.#keepTail(end, Math.max(0, end.length - room), passedOver > 0, isCutOff)
     const kept = head.bytes + tail.bytes
     return {
@@ -81,6 +104,42 @@ export class Capture {
       bytes_kept: kept,
       truncated: true,
     }
+  }
+
+  /** What waits is shown. Returns the last bytes as they are shown; none where they were the end of what came before. */
+  #endOfRedraws(isPassedOver: boolean): Buffer {
+    if (!isPassedOver) {
+      // Where the warden's two pieces meet, they are one text.
+      this.#show(this.#redraws.push(this.#last, this.#now()))
+      this.#show(this.#redraws.end())
+      return Buffer.alloc(0)
+    }
+    this.#show(this.#redraws.end())
+    const redraws = new Redraws(false)
+    return Buffer.concat([redraws.push(this.#last, 0), redraws.end()])
+  }
+
+  #waitForWhatIsDue(): void {
+    clearTimeout(this.#timer)
+    const { dueMs } = this.#redraws
+    if (dueMs === null) return
+    this.#timer = setTimeout(
+      () => {
+        this.#show(this.#redraws.tick(this.#now()))
+        this.#waitForWhatIsDue()
+      },
+      Math.max(1, Math.ceil(dueMs - this.#now())),
+    )
+  }
+
+  #show(bytes: Buffer): void {
+    if (bytes.length === 0) return
+    this.#small.push(bytes)
+    if (this.#small.length >= SMALL_MOST) {
+      this.#first.push(Buffer.concat(this.#small))
+      this.#small = []
+    }
+    this.#emit(this.#masked.push(this.#decoder.decode(bytes, { stream: true })))
   }
 
   /** isCut: there was more behind `bytes`, which nobody has seen. */

@@ -1,6 +1,8 @@
 import type { Duplex } from 'node:stream'
 import { type Frame, FrameDecoder, packFrame, packJson } from './frames.js'
 
+const DRAINED = ['drain', 'close', 'error'] as const
+
 /** Frames over one stream to a process of the sandbox. `onEnd` comes exactly once, whatever ended it. */
 export class Channel {
   readonly #stream: Duplex
@@ -53,6 +55,18 @@ export class Channel {
   /** JSON and a frame that belongs to it, in one piece: the other end wakes up once. */
   sendJsonAnd(value: unknown, type: string, payload: Uint8Array): void {
     if (!this.#ended) this.#stream.write(Buffer.concat([packJson(value), packFrame(type, payload)]))
+  }
+
+  /** Resolves when the other end has taken what was sent so far, but for a little; or the channel has ended. */
+  drained(): Promise<void> {
+    if (this.#ended || !this.#stream.writableNeedDrain) return Promise.resolve()
+    return new Promise(resolve => {
+      const done = () => {
+        for (const event of DRAINED) this.#stream.off(event, done)
+        resolve()
+      }
+      for (const event of DRAINED) this.#stream.on(event, done)
+    })
   }
 
   destroy(): void {

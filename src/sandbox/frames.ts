@@ -11,8 +11,13 @@ export const FRAME = {
   stdoutTail: 'o',
   stderrTail: 'e',
   value: 'V',
+  shown: 'D',
   request: 'T',
   answer: 'R',
+  input: 'w',
+  inputBytes: 'b',
+  inputsEnd: 'z',
+  content: 'f',
 } as const
 
 const HEADER_BYTES = 5

@@ -81,8 +81,25 @@ export const RunEnd = z.object({
   workspace_files_full: z.boolean(),
   stdout_total: z.number(),
   stderr_total: z.number(),
-  files: z.array(z.object({ path: z.string(), bytes: z.number() })),
+  /** `index`: its bytes have all come before, in frames with this number. `why`: they should have, and have not. */
+  files: z.array(
+    z.object({
+      path: z.string(),
+      bytes: z.number(),
+      index: z.number().optional(),
+      why: z.enum(['name', 'too_large', 'too_many', 'no_room', 'late', 'unreadable', 'changed']).optional(),
+    }),
+  ),
   files_more: z.number(),
+  /** Why not all of the workspace was looked into. */
+  files_partial: z.enum(['depth', 'entries', 'time', 'unreadable']).nullable(),
+  files_other: z.object({
+    links: z.number().default(0),
+    hard_links: z.number().default(0),
+    special: z.number().default(0),
+  }),
+  /** Paths of the files of earlier calls that the code has removed. */
+  files_gone: z.array(z.string()),
 })
 export type RunEnd = z.infer<typeof RunEnd>
 
@@ -92,5 +109,7 @@ export const WardenEvent = z.discriminatedUnion('event', [
   z.object({ event: z.literal('failed'), message: z.string() }),
   /** The guest has read so many bytes of answers. */
   z.object({ event: z.literal('took'), bytes: z.number() }),
+  /** Files of earlier calls are in place, but those that could not be written, each with the reason. */
+  z.object({ event: z.literal('placed'), problems: z.array(z.tuple([z.string(), z.string()])) }),
   RunEnd,
 ])

@@ -3,11 +3,15 @@ import type { SandboxConfig } from '../config.js'
 import type { SandboxFacts, SandboxReport } from '../outcome.js'
 import type { Redactor } from '../telemetry/redactor.js'
 import { Capture, visible } from './capture.js'
+import { Collecting, CollectRoom, collectOrder } from './collected.js'
+import { fileNotes } from './file-notes.js'
 import type { GuestCalls } from './guest-calls.js'
+import type { InputFile } from './inputs.js'
 import type { Machinery, MachineryOptions } from './machinery.js'
 import { mimeOf } from './mime.js'
 import { kindChooser, type ZygoteKind } from './preloads.js'
 import type { RunOrder, RunResult, Sandbox } from './sandbox.js'
+import { Shown } from './shown.js'
 import { Supply } from './supply.js'
 import { type Verdict, verdict } from './verdict.js'
 
@@ -22,8 +26,17 @@ export interface RunRequest {
   onStdout(text: string): void
   /** What the code may ask of the worker; null or left out: nothing. */
   readonly calls?: GuestCalls | null
+  /** null or left out: no file is put in place, and no content taken. */
+  readonly files?: FilesRequest | null
   /** The worker's own code, such as the self-test: the restricted policy does not apply to it. */
   readonly isOurs?: boolean
+}
+
+export interface FilesRequest {
+  /** Put in the workspace before the code starts. Those that stay as they are, are not listed afterwards. */
+  readonly inputs: readonly InputFile[]
+  /** Whether the contents of all files are wanted, or those of images alone. */
+  readonly all: boolean
 }
 
 export interface PoolOptions {
@@ -44,6 +57,9 @@ export interface PoolOptions {
 export class Pool {
   readonly #options: PoolOptions
   readonly #supply: Supply
+  readonly #collectRoom = new CollectRoom()
+  /** Of its own: code that shows images and then goes on for minutes must not keep others from having their files kept. */
+  readonly #imageRoom = new CollectRoom()
   #facts: SandboxFacts
   #kindOf: (code: string) => ZygoteKind
 
@@ -77,10 +93,15 @@ export class Pool {
     const secrets = this.#options.redactor?.matcher
     const stdout = new Capture(config.stdoutKeptBytes, request.onStdout, secrets)
     const stderr = new Capture(config.stderrKeptBytes, null, secrets)
+    const shown = new Shown(this.#options.redactor, this.#imageRoom)
+    const wanted = request.files == null ? null : collectOrder(request.files.all)
+    const collecting = wanted === null ? null : new Collecting(wanted, this.#collectRoom)
+    const notPlaced: string[] = []
+    const heard: Heard = { stdout, stderr, shown, collecting }
     const cpuMs = config.cpuMs ?? Math.ceil(request.wallMs * Math.max(1, this.#options.cpus))
     const times = { started: null as number | null }
     const unstarted = (status: 'cancelled' | 'interrupted', reason: string): SandboxReport =>
-      this.#report({ status, exitCode: null, signal: null, limit: null }, reason, false, stdout, stderr, 0, null)
+      this.#report({ status, exitCode: null, signal: null, limit: null }, reason, false, heard, 0, null)
 
     if (request.signal.aborted) return unstarted('cancelled', phrase(request.signal.reason))
     const order: RunOrder = {
@@ -89,11 +110,18 @@ export class Pool {
       cpuMs,
       calls: request.calls ?? null,
       isOurs: request.isOurs ?? false,
+      inputs: request.files?.inputs ?? [],
+      collect: wanted,
+      onNotPlaced: problems => {
+        for (const [path, why] of problems) notPlaced.push(`not put in place: ${path}: ${why}`)
+      },
+      onContent: payload => collecting?.push(payload),
       onStarted: () => {
         times.started = performance.now()
       },
       onStdout: bytes => stdout.push(bytes),
       onStderr: bytes => stderr.push(bytes),
+      onShown: payload => shown.hear(payload),
     }
     const kind = this.#kindOf(request.code)
     let result: RunResult
@@ -121,13 +149,15 @@ export class Pool {
     if (result.kind === 'broken') {
       const broken: Verdict = { status: 'interrupted', exitCode: null, signal: null, limit: null }
       // Once the code was handed over nobody can say that none of it ran.
-      return this.#report(broken, result.reason, true, stdout, stderr, 0, null)
+      collecting?.drop()
+      return this.#report(broken, result.reason, true, heard, 0, null)
     }
     stdout.setTail(result.stdoutTail)
     stderr.setTail(result.stderrTail)
     const named = verdict(result.end, result.exit, { config, wallMs: request.wallMs, cpuMs })
     const reason = named.status === 'cancelled' ? phrase(request.signal.reason) : null
-    return this.#report(named, reason, true, stdout, stderr, startMs, result)
+    const report = this.#report(named, reason, true, heard, startMs, result)
+    return { ...report, notes: [...notPlaced, ...report.notes] }
   }
 
   /** Ends all sandboxes and the processes that make them. */
@@ -139,22 +169,24 @@ export class Pool {
     named: Verdict,
     reason: string | null,
     started: boolean,
-    stdout: Capture,
-    stderr: Capture,
+    { stdout, stderr, shown, collecting }: Heard,
     startMs: number,
     result: Extract<RunResult, { kind: 'ended' }> | null,
   ): SandboxReport {
     const end = result?.end ?? null
     const exit = result?.exit ?? null
-    const more = end?.files_more ?? 0
+    const collected = end === null ? undefined : collecting?.finish(end)
+    if (collected !== undefined) shown.files(collected.files)
     const isCutOff = named.status !== 'completed' && named.status !== 'failed'
     return {
       ...named,
       stdout: stdout.finish(end?.stdout_total ?? null, isCutOff),
       stderr: stderr.finish(end?.stderr_total ?? null, isCutOff),
       value: result?.value == null ? null : bounded(visible(maskedValue(result.value, this.#options.redactor))),
-      files: (end?.files ?? []).map(file => ({ ...file, mime: mimeOf(file.path) })),
-      notes: more > 0 ? [`files: ${more} more not listed`] : [],
+      ...shown.report(),
+      files: (end?.files ?? []).map(({ path, bytes }) => ({ path, bytes, mime: mimeOf(path) })),
+      ...(collected === undefined ? {} : { collected }),
+      notes: end === null ? [] : fileNotes(end),
       reason,
       started,
       usage: {
@@ -166,6 +198,14 @@ export class Pool {
       },
     }
   }
+}
+
+/** What came out of one run, as it came. */
+interface Heard {
+  readonly stdout: Capture
+  readonly stderr: Capture
+  readonly shown: Shown
+  readonly collecting: Collecting | null
 }
 
 /** As the guest cuts it, which knows no secrets: core/execute.py. Code can print the same, and then only loses a few letters. */

@@ -1,6 +1,8 @@
 import type { Channel } from './channel.js'
+import type { CollectOrder } from './collected.js'
 import { FRAME, type Frame } from './frames.js'
 import { type GuestCalls, GuestRequests } from './guest-calls.js'
+import { type InputFile, sendInputs } from './inputs.js'
 import { parseJson } from './listener.js'
 import { type GuestExit, type RunEnd, WardenEvent } from './messages.js'
 import type { ZygoteKind } from './preloads.js'
@@ -15,7 +17,9 @@ export interface Patience {
   readonly backstopMs: number
 }
 
-const PATIENCE: Patience = { exitGraceMs: 5_000, goneMs: 5_000, backstopMs: 15_000 }
+const PATIENCE: Patience = { exitGraceMs: 5_000, goneMs: 5_000, backstopMs: 20_000 }
+/** More of it where files of earlier calls have to be put in place first. */
+const INPUTS_MS = 20_000
 
 /** What its owner does for it. */
 export interface SandboxHooks {
@@ -34,9 +38,19 @@ export interface RunOrder {
   readonly calls: GuestCalls | null
   /** Code of our own, to which the restricted policy does not apply. */
   readonly isOurs?: boolean
+  /** Put in the workspace before the code starts. */
+  readonly inputs: readonly InputFile[]
+  /** Which contents of files are wanted at the end; null: none. */
+  readonly collect: CollectOrder | null
   onStarted(): void
+  /** Files that could not be put in place, each with the reason. */
+  onNotPlaced(problems: readonly (readonly [path: string, why: string])[]): void
+  /** Some bytes of a file, see Collecting. */
+  onContent(payload: Buffer): void
   onStdout(bytes: Buffer): void
   onStderr(bytes: Buffer): void
+  /** Something that the code shows besides its text: shown-frame.ts. */
+  onShown(payload: Buffer): void
 }
 
 /** How a run ended, as the machinery saw it. */
@@ -75,6 +89,7 @@ export class Sandbox {
   #stdoutTail: Buffer = Buffer.alloc(0)
   #stderrTail: Buffer = Buffer.alloc(0)
   #value: string | null = null
+  #isCancelled = false
   /** Its answer is given, or it never will have one. */
   #over = false
   #guestEnded = false
@@ -124,18 +139,29 @@ export class Sandbox {
       const guest = {
         ...(order.calls === null ? {} : { tools: order.calls.options }),
         ...(order.isOurs === true ? { unrestricted: true } : {}),
+        ...(order.inputs.length > 0 ? { inputs: true } : {}),
       }
-      const run = { op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs, guest }
-      this.#channel.sendJsonAnd(run, FRAME.code, order.code)
+      const run = { op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs, guest, collect: order.collect }
+      if (order.inputs.length === 0) this.#channel.sendJsonAnd(run, FRAME.code, order.code)
+      else {
+        this.#channel.sendJson(run)
+        void this.#sendInputs(this.#channel, order)
+      }
       this.#backstop = setTimeout(
         () => this.fail('the supervisor of the sandbox did not answer'),
-        order.wallMs + this.#patience.backstopMs,
+        order.wallMs + this.#patience.backstopMs + (order.inputs.length > 0 ? INPUTS_MS : 0),
       )
     })
   }
 
+  async #sendInputs(channel: Channel, { inputs, code }: RunOrder): Promise<void> {
+    await sendInputs(channel, inputs, () => this.#over || this.#isCancelled)
+    channel.send(FRAME.code, code)
+  }
+
   /** SIGINT to the code, SIGKILL half a second later. */
   cancel(): void {
+    this.#isCancelled = true
     this.#channel?.sendJson({ op: 'cancel' })
   }
 
@@ -200,8 +226,14 @@ export class Sandbox {
       case FRAME.stderrTail:
         this.#stderrTail = frame.payload
         return
+      case FRAME.content:
+        if (!this.#over && this.#end === null) this.#order?.onContent(frame.payload)
+        return
       case FRAME.value:
         this.#value = frame.payload.toString('utf8')
+        return
+      case FRAME.shown:
+        this.#order?.onShown(frame.payload)
         return
       case FRAME.request:
         if (this.#over || this.#end !== null || this.#requests === null) return
@@ -227,6 +259,9 @@ export class Sandbox {
           this.#order === null ? 'the sandbox could not be made' : 'the supervisor of the sandbox failed',
           event.data.message,
         )
+        return
+      case 'placed':
+        this.#order?.onNotPlaced(event.data.problems)
         return
       case 'took':
         this.#requests?.took(event.data.bytes)

@@ -1,5 +1,6 @@
 import type { Config } from '../config.js'
 import type { SandboxFacts } from '../outcome.js'
+import { IMAGES_MOST } from '../shown-parts.js'
 import { mebibytes, seconds } from './quantities.js'
 
 /**
@@ -25,12 +26,21 @@ export function describePython(config: Config, facts: SandboxFacts, tools: strin
   return [
     'Runs a Python script in a fresh, isolated sandbox and returns what it printed.',
     ...language,
-    'Nothing persists: every call starts with an empty working directory and no variables, so send complete scripts.',
+    config.files.store === 'off'
+      ? 'Nothing persists: every call starts with an empty working directory and no variables, so send complete scripts.'
+      : 'No variables persist, so send complete scripts. Files that a call leaves in its working directory are there again, under the same ' +
+        `names, in later calls of the same chat (${mebibytes(config.files.threadBytes)} in all, the oldest go first).`,
     `Limits: ${seconds(sandbox.wallMs)} of wall time (timeout_seconds may ask for up to ${seconds(sandbox.wallMaxMs)})${cpu}, ` +
       `${mebibytes(sandbox.memoryBytes)} of memory with files included, ${processes}, ` +
       `${mebibytes(sandbox.workspaceBytes)} in ${sandbox.workspaceFiles} files of up to ${mebibytes(sandbox.fileBytes)} each.`,
     'The result is stdout, then the value of the last expression as in a notebook, then stderr, then facts in [brackets]: ' +
       'exit code, limits met, files made.',
+    ...(sandbox.policy === 'restricted'
+      ? []
+      : [
+          `Open matplotlib figures, PIL images as last value and what is given to display() are shown to you (${IMAGES_MOST} images at most); ` +
+            'a DataFrame as last value is a compact table.',
+        ]),
     `At most ${sandbox.stdoutKeptBytes} bytes of stdout and ${sandbox.stderrKeptBytes} of stderr are shown, head and tail: print what matters, not raw data.`,
     ...(tools === null ? [] : [tools]),
     ...(config.confirmBefore === 'always' ? ['A person is asked before each run.'] : []),

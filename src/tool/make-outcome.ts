@@ -1,4 +1,13 @@
-import type { CapturedText, FileRecord, Outcome, SandboxReport, Status, ToolCallRecord, Usage } from '../outcome.js'
+import type {
+  CapturedText,
+  FileRecord,
+  Outcome,
+  Part,
+  SandboxReport,
+  Status,
+  ToolCallRecord,
+  Usage,
+} from '../outcome.js'
 import { dollarsOf } from './cost.js'
 import { endLines, madeCalls } from './end-lines.js'
 import { hints } from './hints.js'
@@ -39,6 +48,9 @@ function composed(input: OutcomeInput): Outcome {
   const stdout = cleanCapture(report.stdout)
   const stderr = cleanCapture(report.stderr)
   const value = report.value === null ? null : cleanText(report.value)
+  const value_text = report.valueText === null ? null : cleanText(report.valueText)
+  const content = contentOf({ stdout, stderr, value, value_text }, bracketedLines(input, toolCalls), report.shown)
+  const files = report.files.map(file => ({ ...file, path: cleanText(file.path) }))
   const usage: Usage = { queue_ms: queueMs, ...report.usage }
   const { started } = report
   const status: Status = blockedTools.length > 0 ? 'needs_confirmation' : report.status
@@ -47,40 +59,48 @@ function composed(input: OutcomeInput): Outcome {
     exit_code: report.exitCode,
     signal: report.signal,
     limit: report.limit,
-    content: contentOf({ stdout, stderr, value }, bracketedLines(input, toolCalls)),
-    parts: null,
+    content,
+    parts: partsOf(content, report.shown.parts),
     stdout,
     stderr,
     value,
+    value_text,
     tool_calls: toolCalls,
-    files: report.files.map(file => ({ ...file, path: cleanText(file.path) })),
+    files,
     usage,
-    provenance: provenanceOf(input, {
-      status,
-      started,
-      code: args.code,
-      wallMs,
-      usage,
-      stdout,
-      stderr,
-      toolCalls,
-    }),
+    provenance: {
+      ...provenanceOf(input, {
+        status,
+        started,
+        code: args.code,
+        wallMs,
+        usage,
+        stdout,
+        stderr,
+        toolCalls,
+      }),
+      ...keptFiles(files),
+    },
     dollars: started ? dollarsOf({ usage, prices: input.config.prices, toolDollars }) : 0,
   }
 }
 
-type Printed = Pick<Outcome, 'stdout' | 'stderr' | 'value'>
+type Printed = Pick<Outcome, 'stdout' | 'stderr' | 'value' | 'value_text'>
 
 /** What the code printed, then what the model must know. Never empty. */
-function contentOf(printed: Printed, lines: readonly string[]): string {
+function contentOf(printed: Printed, lines: readonly string[], { parts }: SandboxReport['shown']): string {
   const text = printedText(printed)
-  return joined([text, ...[...(text === '' ? ['no output'] : []), ...lines].map(line => `[${line}]`)])
+  return joined([
+    text,
+    ...[...(text === '' && parts.length === 0 ? ['no output'] : []), ...lines].map(line => `[${line}]`),
+  ])
 }
 
 /** stdout, the last expression's value, stderr under its heading; "" where none of them shows anything. */
-function printedText({ stdout, stderr, value }: Printed): string {
-  if (![stdout.text, value ?? '', stderr.text].some(text => text.trim() !== '')) return ''
-  return joined([stdout.text, value ?? '', stderr.text.trim() === '' ? '' : `--- stderr ---\n${stderr.text}`])
+function printedText({ stdout, stderr, value, value_text }: Printed): string {
+  const result = value_text ?? value ?? ''
+  if (![stdout.text, result, stderr.text].some(text => text.trim() !== '')) return ''
+  return joined([stdout.text, result, stderr.text.trim() === '' ? '' : `--- stderr ---\n${stderr.text}`])
 }
 
 /**
@@ -109,8 +129,10 @@ function bracketedLines(input: OutcomeInput, toolCalls: readonly ToolCallRecord[
     ...hints(report, facts),
     ...cutNote('stdout', report.stdout),
     ...cutNote('stderr', report.stderr),
-    ...[...notes, ...report.notes].map(note => showOnOneLine(note, 500)),
+    ...[...notes, ...report.notes].map(note => withoutBrackets(showOnOneLine(note, 500))),
+    ...shownLine(report.shown),
     ...fileLine(report.files),
+    ...keptLine(report.files),
   ]
 }
 
@@ -132,6 +154,52 @@ function fileLine(files: readonly FileRecord[]): string[] {
     .map(file => `${withoutBrackets(showOnOneLine(file.path, FILE_NAME_UNITS))} (${fileSize(file.bytes)})`)
   const more = files.length - listed.length
   return [`files: ${listed.join(', ')}${more > 0 ? ` and ${more} more` : ''}`]
+}
+
+/** For the provenance: where the files are that later calls find. */
+function keptFiles(files: readonly FileRecord[]): { files?: readonly FileRecord[] } {
+  const kept = files.filter(file => file.kept !== undefined)
+  return kept.length === 0 ? {} : { files: kept }
+}
+
+/** Which of them later calls find again: of all that are listed, or named where it is some. */
+function keptLine(files: readonly FileRecord[]): string[] {
+  const kept = files.filter(file => file.kept !== undefined)
+  if (kept.length === 0) return []
+  if (kept.length === files.length)
+    return ['kept: later calls of this chat find these files again in their working directory']
+  const names = kept.slice(0, FILES_LISTED).map(file => withoutBrackets(showOnOneLine(file.path, FILE_NAME_UNITS)))
+  const more = kept.length - names.length
+  return [`kept for later calls of this chat: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`]
+}
+
+/** The text that `content` is, then what was shown; null where nothing was. */
+function partsOf(content: string, shown: readonly Part[]): Part[] | null {
+  if (shown.length === 0) return null
+  const parts = shown.map(part => (part.m_type === 'text' ? { ...part, m_content: cleanText(part.m_content) } : part))
+  return [{ m_type: 'text', m_content: content }, ...parts]
+}
+
+/** "shown below: 2 images, 1 text; left out: figure 9, figure 10 beyond the 8 images that are shown" */
+function shownLine({ parts, images, leftOut }: SandboxReport['shown']): string[] {
+  const texts = parts.length - images
+  const counts = [...(images > 0 ? [counted(images, 'image')] : []), ...(texts > 0 ? [counted(texts, 'text')] : [])]
+  const namesOf = new Map<string, string[]>()
+  for (const { name, reason } of leftOut) namesOf.set(reason, [...(namesOf.get(reason) ?? []), name])
+  const refusals = [...namesOf].map(([reason, names]) => {
+    const shown = names.slice(0, 3).map(name => withoutBrackets(showOnOneLine(name, FILE_NAME_UNITS)))
+    const more = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
+    return `${shown.join(', ')}${more} ${withoutBrackets(showOnOneLine(reason, 300))}`
+  })
+  const halves = [
+    ...(counts.length > 0 ? [`shown below: ${counts.join(', ')}`] : []),
+    ...(refusals.length > 0 ? [`left out: ${refusals.join('; ')}`] : []),
+  ]
+  return halves.length === 0 ? [] : [halves.join('; ')]
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`
 }
 
 /** A name could else close the line and open one that looks like ours. Shown as other characters are that mislead. */

@@ -1,4 +1,4 @@
-import type { Outcome, SandboxReport } from '../outcome.js'
+import type { Outcome, Part, SandboxReport } from '../outcome.js'
 
 /** Masks the secrets in a text. */
 export type Mask = (text: string) => string
@@ -10,6 +10,12 @@ export function maskedReport(report: SandboxReport, mask: Mask): SandboxReport {
     stdout: { ...report.stdout, text: mask(report.stdout.text) },
     stderr: { ...report.stderr, text: mask(report.stderr.text) },
     value: report.value === null ? null : mask(report.value),
+    valueText: report.valueText === null ? null : mask(report.valueText),
+    shown: {
+      ...report.shown,
+      parts: report.shown.parts.map(part => maskedPart(part, mask)),
+      leftOut: report.shown.leftOut.map(({ name, reason }) => ({ name: mask(name), reason: mask(reason) })),
+    },
     files: report.files.map(file => ({ ...file, path: mask(file.path) })),
     notes: report.notes.map(mask),
     reason: report.reason === null ? null : mask(report.reason),
@@ -18,8 +24,17 @@ export function maskedReport(report: SandboxReport, mask: Mask): SandboxReport {
 
 /** An outcome with all texts masked that are not ours: the second line, also for those of calls that never ran. */
 export function maskedOutcome(outcome: Outcome, mask: Mask): Outcome {
-  const { content, parts, stdout, stderr, value, tool_calls, files, provenance } = outcome
-  return { ...outcome, ...deep({ content, parts, stdout, stderr, value, tool_calls, files, provenance }, mask) }
+  const { content, stdout, stderr, value, value_text, tool_calls, files, provenance } = outcome
+  return {
+    ...outcome,
+    ...deep({ content, stdout, stderr, value, value_text, tool_calls, files, provenance }, mask),
+    parts: outcome.parts?.map(part => maskedPart(part, mask)) ?? null,
+  }
+}
+
+/** The base64 of an image has no secret in it, only what looks like one by chance, and would be none any more. */
+function maskedPart(part: Part, mask: Mask): Part {
+  return part.m_type === 'text' ? { ...part, m_content: mask(part.m_content) } : part
 }
 
 /** Values only: the names of fields are ours. */

@@ -39,6 +39,7 @@ export function outcomeWithoutRun(
     stdout: NOTHING,
     stderr: NOTHING,
     value: null,
+    value_text: null,
     tool_calls: toolCalls,
     files: [],
     usage,
@@ -142,12 +143,12 @@ export function stranded(outcome: Outcome, reason: string): Outcome {
   }
 }
 
-/** The reply that posts an outcome; parts, where there are any, follow the text. */
+/** The reply that posts an outcome: its parts where there are any, of which the first is its text. */
 export function answer(outcome: Outcome): Reply {
   const { content, parts, provenance, dollars } = outcome
   return {
     kind: 'answer',
-    content: parts === null ? content : [{ m_type: 'text', m_content: content }, ...parts],
+    content: parts ?? content,
     provenance,
     dollars,
     outcome,

@@ -1,8 +1,11 @@
+import type { FilesOfThreads } from '../files/thread-files.js'
 import type { LimitHit, SandboxReport } from '../outcome.js'
+import type { FilesRequest } from '../sandbox/pool.js'
 import type { Toolbox, ToolRun } from '../toolbox/toolbox.js'
 import { BlockedRun } from './blocked-run.js'
 import { confirmationRequest, TOOLS_IN_REQUEST_MOST } from './confirm.js'
 import { describePython } from './description.js'
+import { keepFiles } from './keep-files.js'
 import { LiveOutput } from './live-output.js'
 import { makeOutcome } from './make-outcome.js'
 import { answer, broken, declined, hasCalled, notRun, outcomeWithoutRun } from './outcome-without-run.js'
@@ -21,6 +24,7 @@ export interface SandboxRunRequest {
   onStdout(text: string): void
   /** What the code may ask of the worker; null: nothing. */
   readonly calls: ToolRun['calls'] | null
+  readonly files: FilesRequest
 }
 
 export interface PythonExecuteOptions extends OutcomeContext {
@@ -28,11 +32,16 @@ export interface PythonExecuteOptions extends OutcomeContext {
   run(request: SandboxRunRequest): Promise<SandboxReport>
   /** null: code can't call tools. */
   readonly toolbox: Toolbox | null
+  /** null or left out: files end with the call that made them. */
+  readonly files?: FilesOfThreads | null
 }
+
+/** For reading files of earlier calls and writing them into the workspace. */
+const PLACING_MS = 10_000
 
 /** The python_execute tool: model-written Python, run in a sandbox, answered with an outcome. */
 export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonArgs> {
-  const { config, facts, run, toolbox, mask } = options
+  const { config, facts, run, toolbox, mask, files = null } = options
   const parameters = pythonParameters(config.sandbox)
 
   /** With CONFIRM_BEFORE=always nobody's silence counts as consent; a person's no holds whatever the setting is now. */
@@ -68,8 +77,13 @@ export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonA
     const early = await before(invocation)
     if (early !== null) return early
     const called = await invocation.calledBefore()
-    // What is left now: looking for tools may have taken a while.
-    const { wallMs, notes } = planWall(args.timeout_seconds, invocation.remainingMs, config.sandbox)
+    const thread = files?.of(invocation.thread) ?? null
+    const restored = (await thread?.restore(signal)) ?? null
+    // What is left now: looking for tools, and for files of earlier calls, may have taken a while.
+    const left = invocation.remainingMs
+    // The files are put in place before the code's time begins: what that may take is not the code's any more.
+    const placingMs = restored === null || restored.inputs.length === 0 ? 0 : Math.min(PLACING_MS, left / 2)
+    const { wallMs, notes } = planWall(args.timeout_seconds, left - placingMs, config.sandbox)
     if (wallMs === null) {
       return answer(notRun(options, 'interrupted', TOO_LATE, called, { code: args.code, queueMs }))
     }
@@ -104,6 +118,7 @@ export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonA
       signal: either,
       onStdout: text => live.push(text),
       calls: tools?.calls ?? null,
+      files: { inputs: restored?.inputs ?? [], all: thread !== null },
     }).finally(() => blockedRun.over())
     const isBlocked = (tools?.blocked.length ?? 0) > 0 && isOurs(ended, signal)
     const diverged = !isBlocked && isOurs(ended, signal) ? (tools?.diverged ?? null) : null
@@ -118,13 +133,15 @@ export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonA
     const withLimit = overBudget ? withBudget(named, toolbox.callsMax) : named
     // A sandbox may say that the code has not started; before the person was asked it had.
     const report = hasCalled(called) ? { ...withLimit, started: true } : withLimit
+    // Of code that a person has to approve first nothing is kept: it will run again.
+    const kept = await keepFiles(isBlocked && !isApproved ? null : thread, report, either)
     const made = {
       ...options,
-      report,
+      report: kept.report,
       args,
       wallMs,
       queueMs,
-      notes,
+      notes: [...notes, ...(restored?.notes() ?? []), ...kept.notes],
       toolCalls: tools?.made ?? [],
       toolDollars: tools?.dollars ?? 0,
     }

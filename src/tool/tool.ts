@@ -1,3 +1,4 @@
+import type { ThreadKey } from '../files/store.js'
 import type { CalledTools, Outcome, Part } from '../outcome.js'
 import type { ToolLog } from '../toolbox/tool-log.js'
 
@@ -22,6 +23,8 @@ export interface Invocation<Args> {
   readonly queueMs: number
   /** Aborts when the call is cancelled, with a phrase for the model as its reason; with an Interruption when nobody did that. */
   readonly signal: AbortSignal
+  /** The thread that the call belongs to, whose files it gets; null: none. */
+  readonly thread: ThreadKey | null
   /** Where tool calls of the code are written down. */
   readonly toolLog: ToolLog
   /** The tools that the code has called so far. Never rejects. */

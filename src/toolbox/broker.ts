@@ -3,7 +3,7 @@ import type { ToolCallRecord } from '../outcome.js'
 import type { BrokerOptions, CatalogView } from './broker-options.js'
 import { hashOf, Ledger, previewOf } from './ledger.js'
 import { needsConfirmation, RUN_OVER, refused } from './refusals.js'
-import { errorOf, madeOf, replayed } from './replay.js'
+import { errorOf, madeOf, placeOf, replayed } from './replay.js'
 import { type Answer, type CallRequest, packAnswer, parseRequest, type Request } from './requests.js'
 import { type Json, nameOf, type ToolEntry, ToolFailure } from './tool-entry.js'
 import type { ToolAnswer } from './tool-log.js'
@@ -190,7 +190,7 @@ export class Broker {
     // From here on to the ledger nothing waits: the count and the order are those of the requests.
     const { args } = bound
     const call = { tool: nameOf(entry), hash: hashOf(args), argsPreview: previewOf(args, this.#options.mask) }
-    const place = this.#placeAgain(call)
+    const place = placeOf(call, this.#options.recorded, this.#notAgain)
     const again = place === null ? null : this.#replay(place, request, entry, args, call)
     if (again !== null) return again
     if (place !== null) this.#notAgain.delete(place)
@@ -246,17 +246,6 @@ export class Broker {
 
   #stopped(): Answer {
     return { ok: false, kind: 'ended', message: `no tool is called any more: ${this.#diverged}` }
-  }
-
-  /**
-   * The recorded call that this one repeats, each of them once: threads need not come to the same calls in the same order. Where none is
-   * like it the first that is left, which tells what was expected; null: none is left, so it is a new one.
-   */
-  #placeAgain({ tool, hash }: { readonly tool: string; readonly hash: string }): number | null {
-    const { recorded } = this.#options
-    const left = [...this.#notAgain]
-    const isSame = (place: number) => recorded[place]?.tool === tool && recorded[place].hash === hash
-    return left.find(isSame) ?? left[0] ?? null
   }
 
   /** What the call was answered before the person was asked; null: it was not made then. */

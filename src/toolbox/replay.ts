@@ -9,6 +9,9 @@ export interface RecordedCall {
   /** false: the run ended before the tool was called, so that it may be called now. */
   readonly isMade: boolean
   readonly answered: Extract<ToolStep, { readonly step: 'answered' }> | null
+  /** When it was let through and answered, in steps of the record; never answered: Infinity. */
+  readonly calledAt: number
+  readonly answeredAt: number
 }
 
 export interface Recorded {
@@ -24,17 +27,18 @@ export interface Recorded {
 export function recordedFrom({ steps, isWhole }: EarlierSteps): Recorded {
   const calls = new Map<number, RecordedCall>()
   let asked: Recorded['asked'] = null
-  for (const step of steps) {
+  for (const [at, step] of steps.entries()) {
     switch (step.step) {
       case 'called': {
         const { n, tool, hash, argsPreview } = step
-        calls.set(n, { tool, hash, argsPreview, isMade: true, answered: null })
+        const open = { isMade: true, answered: null, calledAt: at, answeredAt: Number.POSITIVE_INFINITY }
+        calls.set(n, { tool, hash, argsPreview, ...open })
         break
       }
       case 'answered':
       case 'dropped': {
         const call = calls.get(step.n)
-        const known = step.step === 'answered' ? { answered: step } : { isMade: false }
+        const known = step.step === 'answered' ? { answered: step, answeredAt: at } : { isMade: false }
         if (call !== undefined) calls.set(step.n, { ...call, ...known })
         break
       }
@@ -45,6 +49,28 @@ export function recordedFrom({ steps, isWhole }: EarlierSteps): Recorded {
   const inOrder = [...calls].toSorted(([a], [b]) => a - b)
   const isGapless = inOrder.every(([n], place) => n === place)
   return { calls: inOrder.map(([, call]) => call), asked, isWhole: isWhole && isGapless }
+}
+
+/**
+ * The place of the recorded call that a call repeats, of those that are `left`, which are in their order. It is the next one, or one that
+ * was under way at the same time as all that are left before it: threads need not come to those in the same order. Where none of them is
+ * like it, the next one all the same, which tells what was expected; null: none is left.
+ */
+export function placeOf(
+  { tool, hash }: { readonly tool: string; readonly hash: string },
+  recorded: readonly RecordedCall[],
+  left: Iterable<number>,
+): number | null {
+  let next: number | null = null
+  let firstAnsweredAt = Number.POSITIVE_INFINITY
+  for (const place of left) {
+    next ??= place
+    const call = recorded[place]
+    if (call === undefined || call.calledAt > firstAnsweredAt) break
+    if (call.tool === tool && call.hash === hash) return place
+    firstAnsweredAt = Math.min(firstAnsweredAt, call.answeredAt)
+  }
+  return next
 }
 
 /** What a call was answered before, to be answered so again. */

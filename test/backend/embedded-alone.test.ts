@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { runBackend } from '../../src/dev/backend-server.js'
-import { isLoopbackAddress } from '../../src/dev/dev-routes.js'
+import { isLoopbackAddress } from '../../src/dev/local-access.js'
 import type { Sample } from '../../src/dev/samples.js'
 import { startScriptedWorker } from './embedded-worker.js'
 

@@ -94,14 +94,18 @@ describe('dev', () => {
     ['a form of a web page', '{"code": ""}', { 'content-type': 'text/plain' }, 415, 'content-type'],
     ['another origin', '{"code": ""}', { origin: 'https://example.com' }, 403, 'origin'],
     ['a sandboxed page', '{"code": ""}', { origin: 'null' }, 403, 'origin'],
+    ['a page on another port of this machine', '{"code": ""}', { origin: 'http://localhost:3000' }, 403, 'origin'],
+    ['what the browser says comes from another site', '{"code": ""}', { 'sec-fetch-site': 'cross-site' }, 403, 'site'],
+    ['what comes from another port', '{"code": ""}', { 'sec-fetch-site': 'same-site' }, 403, 'site'],
   ])('%s is refused', async (_what, body, headers, status, word) => {
     const response = await call(body, headers as Record<string, string>)
     expect(response.status).toBe(status)
     expect(await response.text()).toContain(word)
   })
 
-  test('a page of this machine is let in', async () => {
-    expect((await call('{"code": "say x"}', { origin: 'http://localhost:3000' })).status).toBe(200)
+  test('its own page is let in', async () => {
+    const headers = { origin: new URL(url).origin, 'sec-fetch-site': 'same-origin' }
+    expect((await call('{"code": "say x"}', headers)).status).toBe(200)
   })
 
   test('a name that only resolves to this machine is refused', async () => {

@@ -68,6 +68,11 @@ export async function startScriptedWorker(url: string, apiKey: string): Promise<
       deltas.terminate()
     },
     interrupt: () => interrupted.abort(),
+    cancel: () => {
+      interrupted.abort()
+      return inFlight.size > 0
+    },
+    files: null,
     drainMs: 25_000,
     describe: () => 'a worker of six words',
   }

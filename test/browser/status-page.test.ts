@@ -1,15 +1,11 @@
-import { existsSync } from 'node:fs'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { startHealthServer } from '../../src/telemetry/health-server.js'
 import { Recorder } from '../../src/telemetry/recorder.js'
 import type { WorkerIdentity, WorkerStatus } from '../../src/telemetry/status.js'
 import { captureLog } from '../backend/support/fixtures.js'
 import { CALL } from '../unit/telemetry/fixtures.js'
-
-/** Debian's; CHROMIUM names another. Pictures go to SCREENSHOTS where that is set. */
-const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
-const SCREENSHOTS = process.env['SCREENSHOTS']
+import { launchChromium, SCREENSHOTS } from './support/chromium.js'
 
 const IDENTITY: WorkerIdentity = {
   service: 'python_execute',
@@ -26,9 +22,7 @@ const IDENTITY: WorkerIdentity = {
 }
 let browser: Browser
 beforeAll(async () => {
-  if (!existsSync(CHROMIUM))
-    throw new Error(`no browser at ${CHROMIUM}: install Debian's chromium, or name one as CHROMIUM`)
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
+  browser = await launchChromium()
 })
 afterAll(() => browser?.close())
 

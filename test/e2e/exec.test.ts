@@ -29,10 +29,12 @@ async function until(holds: () => boolean): Promise<void> {
 }
 
 describe('exec', () => {
-  it('shows what the code prints on the same streams, its value, and has its exit code', async () => {
+  it('has stdout of the code and nothing else on stdout, all else on stderr, and its exit code', async () => {
     const program = await exec('import sys\nprint("out")\nprint("err", file=sys.stderr)\n6 * 7')
-    expect(program.stdout()).toBe('out\n42\n')
-    expect(program.stderr()).toBe('err\n')
+    expect(program.stdout()).toBe('out\n')
+    expect(program.stderr()).toMatch(
+      /^42\nerr\n\[completed in [\d.]+ m?s, CPU [\d.]+ m?s, memory [\d.]+ \w+, \$[\d.]+\]\n$/,
+    )
     expect(await codeOf(program)).toBe(0)
     const failing = await exec('print("before"); raise SystemExit(3)')
     expect(failing.stdout()).toBe('before\n')
@@ -43,9 +45,9 @@ describe('exec', () => {
   it('shows each thing once, even if what the code prints looks like a line of ours', async () => {
     const code =
       'import sys\nprint("[printed]")\nprint("[on stderr]", file=sys.stderr)\nopen("a.txt", "w").write("x")\n[1, 2, 3]'
-    const program = await exec(code)
-    expect(program.stdout()).toBe('[printed]\n[1, 2, 3]\n')
-    expect(program.stderr()).toBe('[on stderr]\n[files: a.txt (1 byte)]\n')
+    const program = await exec(code, ['--quiet'])
+    expect(program.stdout()).toBe('[printed]\n')
+    expect(program.stderr()).toBe('[1, 2, 3]\n[on stderr]\n[files: a.txt (1 byte)]\n')
   })
 
   it('runs a file, and with --json prints the outcome and nothing else', async () => {
@@ -85,7 +87,7 @@ describe('exec', () => {
     const long = await exec('print(1)', ['--json', '--timeout', '3600'])
     expect(await codeOf(long)).toBe(0)
     expect(long.stderr()).toBe('--timeout 3600: 540 s it is, see SANDBOX_WALL_MAX_MS\n')
-    expect((await exec('print(1)', ['--timeout', '540'])).stderr()).toBe('')
+    expect((await exec('print(1)', ['--quiet', '--timeout', '540'])).stderr()).toBe('')
   })
 
   it('Ctrl-C ends the code, keeps its output, leaves nothing behind and exits 130', async () => {

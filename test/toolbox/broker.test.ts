@@ -437,12 +437,32 @@ describe('consent', () => {
     expect(again.broker.calls.map(({ ok }) => ok)).toEqual([true, true])
   })
 
-  it('answers from the record in whatever order threads come to the calls, each once', async () => {
+  it('ends code that makes the same calls in another order, where each had waited for the one before', async () => {
     let called = 0
-    const counted = tool('counted', async args => ({ value: [++called, args['x'] ?? null] }))
+    const counted = tool('counted', async () => ({ value: ++called }))
+    const first = open([counted])
+    for (const x of [1, 2]) await first.call('counted', { x })
+    const again = open([counted], { recorded: recordedOf(first.steps).calls })
+    expect(await again.call('counted', { x: 2 })).toMatchObject({ ok: false, kind: 'ended' })
+    expect([called, again.diverged]).toMatchObject([2, [/did not repeat its call of t\.counted/]])
+  })
+
+  it('answers from the record in whatever order threads come to calls that were under way together, each once', async () => {
+    let called = 0
+    let go = (): void => {}
+    const all = new Promise<void>(resolve => {
+      go = resolve
+    })
+    const counted = tool('counted', async args => {
+      const n = ++called
+      if (n <= 3) await all
+      return { value: [n, args['x'] ?? null] }
+    })
     const first = open([counted, local])
-    for (const x of [1, 2, 1]) await first.call('counted', { x })
+    const together = [1, 2, 1].map(x => first.call('counted', { x }))
     await first.call('local', { x: 1 })
+    go()
+    await Promise.all(together)
     const { calls } = recordedOf(first.steps)
     const again = open([counted, local], { recorded: calls, callsMax: 5 })
     expect(await again.call('local', { x: 1 })).toMatchObject({ ok: true, local: true })

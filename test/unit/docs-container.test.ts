@@ -132,7 +132,7 @@ describe('the README', () => {
   })
 
   test('says how long its two commands take', () => {
-    expect(readme).toMatch(/demo is built and over in about .*; the tests take about .* minutes/)
+    expect(readme).toMatch(/page is up in about .* as is the demo over; the tests take about .* minutes/)
   })
 })
 

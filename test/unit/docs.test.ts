@@ -4,7 +4,10 @@ import { VARIABLES } from '../../src/config.js'
 
 const root = new URL('../../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
-const pages = ['README.md', ...readdirSync(new URL('docs/', root)).map(name => `docs/${name}`)]
+const pages = [
+  'README.md',
+  ...readdirSync(new URL('docs/', root)).flatMap(name => (name.endsWith('.md') ? [`docs/${name}`] : [])),
+]
 
 /** Of files, of messages, and of things that are no setting of ours. */
 const OTHER_CAPITALS = /^(SIG|CAP_|CLONE_|MADV_|RLIMIT_|ENOSYS|EPERM|SYS_ADMIN|WAIT_SUBCHATS|CALL_)/

@@ -14,8 +14,8 @@ const npmLines = readme.split('\n').filter(line => /^npm /.test(line))
 const section = (title: string) => readme.split('\n## ').find(part => part.startsWith(title)) ?? ''
 
 describe('the README', () => {
-  test('names exactly the two commands of a first use', () => {
-    expect(npmLines).toEqual(['npm ci && npm run demo', 'npm ci && npm test'])
+  test('names exactly the three commands of a first use', () => {
+    expect(npmLines).toEqual(['npm ci && npm run dev', 'npm ci && npm run demo', 'npm ci && npm test'])
   })
 
   test('names no script that package.json does not have', () => {

@@ -17,7 +17,8 @@ import os  # noqa: E402
 
 PACKAGE = "_sandbox"
 _OF_ZYGOTES = (
-    "renewal zygote guest execute exceptions leaving reporter surroundings random_state shims outgoing toolbox"  # and not of the template
+    "renewal zygote guest placing execute exceptions leaving reporter surroundings random_state shims outgoing toolbox "
+    "showing stage notebook figures pictures representation tables markup"  # and not of the template
 ).split()
 TOOLBOX = "toolbox"
 _ModuleSpec = type(sys.__spec__)

@@ -54,6 +54,29 @@ print("tried")`,
   },
   { name: 'a forged value', code: write('frame("V", b"forged")') },
   {
+    name: 'forged images: cut off, of gigantic size, of no kind, of a name that is none',
+    code: `${FRAME}import zlib
+def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+png = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 0xffffffff, 0xffffffff, 8, 0, 0, 0, 0)) + chunk(b"IDAT", b"x") + chunk(b"IEND", b"")
+${EVERY}
+    for image in (b"", png, png[:20], b"\\xff\\xd8\\xff\\xc0\\x00\\x00", b"GIF89a"):
+        for head in (b'{"kind":"image","name":"a"}', b'{"kind":"image","name":{"__proto__":1}}', b'{"kind":"saved","name":"a","saved":["../../etc/passwd"]}', b"{", b""):
+            try:
+                os.set_blocking(fd, False)
+                os.write(fd, frame("D", head + b"\\n" + image))
+            except OSError: pass
+print("tried")`,
+  },
+  {
+    name: 'a flood of what is shown',
+    code: `${FRAME}block = frame("D", b'{"kind":"text","name":"a"}\\nx') * 1500
+for fd in range(3, 8):
+    try:
+        for _ in range(100): os.write(fd, block)
+    except OSError: pass
+print("tried")`,
+  },
+  {
     name: 'a forged limit of a name that there is not',
     code: write('frame("L", b"wall") + frame("L", b"memory") + frame("L", bytes(64))'),
   },

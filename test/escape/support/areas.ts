@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TierName } from '../../../src/outcome.js'
+import { collection } from '../attacks/collection.js'
 import { endings } from '../attacks/endings.js'
 import { files } from '../attacks/files.js'
 import { frames } from '../attacks/frames.js'
@@ -25,6 +26,7 @@ const AREAS: Readonly<Record<string, readonly Attack[]>> = {
   'memory that is shared, and page tables': sharedMemory,
   'memory of the kernel': kernelMemory,
   'room in the workspace': workspace,
+  'the collection of files': collection,
   endings,
 }
 

@@ -202,7 +202,7 @@ async function attempt(
 ): Promise<Attempt> {
   const complaints: string[] = []
   const run = (code: string, wallMs: number, signal = new AbortController().signal, onStdout = (_: string) => {}) =>
-    pool.run({ code: prelude + code, wallMs, signal, onStdout })
+    pool.run({ code: prelude + code, wallMs, signal, onStdout, files: { inputs: [], all: true } })
   if (attack.before !== undefined) {
     const report = await run(attack.before, WALL_MS)
     if (report.status !== 'completed') complaints.push(`before it: ${report.status} ${report.stderr.text}`)
@@ -221,6 +221,10 @@ async function attempt(
   await beside
   const ending = (tier === 'landlock' ? attack.endsInLandlock : undefined) ?? attack.ends ?? { status: 'completed' }
   complaints.push(...compare(report, ending))
+  for (const { path: name, content } of report.collected?.files ?? []) {
+    if (content?.includes('bait') === true) complaints.push(`collected what is not the code's: ${JSON.stringify(name)}`)
+  }
+  report.collected?.release()
   const next = await pool.run({
     code: 'print(42)',
     wallMs: WALL_MS,

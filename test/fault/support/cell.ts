@@ -75,10 +75,11 @@ async function strikeIn(
     }
     case 'waiting': {
       // Both at once: a worker whose only slot is taken for a while takes no more calls.
-      push(Math.max(2, runSeconds))
+      const first = push(Math.max(2, runSeconds))
       const call = push(0)
-      // Before that a worker that dies has never known it, and the next one runs it.
-      await until('claimed', () => stateOnDisk(stateDir, call.fcall_id) !== null)
+      // Before that a worker that dies has never known them, and the next one runs them.
+      const isClaimed = ({ fcall_id }: ToolCall) => stateOnDisk(stateDir, fcall_id) !== null
+      await until('claimed', () => isClaimed(first) && isClaimed(call))
       await strike()
       return call
     }

@@ -1,11 +1,12 @@
 import { expect, it } from 'vitest'
 import type { TierName } from '../../../src/outcome.js'
+import { sharesFor } from '../../../src/sandbox/capture.js'
 import { sandboxConfig } from './config.js'
 import { type Run, STREAM_MAX_BYTES } from './room.js'
 
 const LIMITS = sandboxConfig()
 /** One read of a pipe may go out beyond what is asked for. */
-const STREAMED_MOST = STREAM_MAX_BYTES + 2 * 65_536
+const STREAMED_MOST = sharesFor(LIMITS.stdoutKeptBytes, STREAM_MAX_BYTES).firstBytes + 65_536
 
 /** What arrives of what is printed, which files are listed, and what forged frames do. */
 export function output(tier: TierName, room: () => { readonly run: Run }): void {
@@ -40,6 +41,22 @@ export function output(tier: TierName, room: () => { readonly run: Run }): void 
     const report = await run('import os\nos.write(1, b"a\\xff\\xfe\\x00b\\xc3")')
     expect(report.stdout).toEqual({ text: 'a\ufffd\ufffd␀b\ufffd', bytes_total: 6, bytes_kept: 6, truncated: false })
     expect(report.streamed).toBe(report.stdout.text)
+  })
+
+  it('draws over in both streams, and what is streamed is what is kept', async () => {
+    const report = await run(
+      [
+        'import sys, time',
+        'for stream in (sys.stdout, sys.stderr):',
+        '    for n in range(2000): stream.write(f"\\r{n / 20:.0f}%|{\'█\' * 40}| {n}/2000")',
+        'time.sleep(1.6)',
+        'print("\\r100%\\nended")',
+      ].join('\n'),
+    )
+    const state = `100%|${'█'.repeat(40)}| 1999/2000`
+    expect(report.stdout).toMatchObject({ text: `${state}\n100%\nended\n`, truncated: false })
+    expect(report.streamed).toBe(report.stdout.text)
+    expect(report.stderr).toMatchObject({ text: state, truncated: false })
   })
 
   it.each([

@@ -5,7 +5,7 @@ import type { SandboxConfig } from '../../../src/config.js'
 import type { SandboxReport } from '../../../src/outcome.js'
 import type { GuestCalls } from '../../../src/sandbox/guest-calls.js'
 import { openSandbox } from '../../../src/sandbox/open.js'
-import type { Pool } from '../../../src/sandbox/pool.js'
+import type { FilesRequest, Pool } from '../../../src/sandbox/pool.js'
 import { sandboxConfig } from './config.js'
 import { descendants, type Process, stillAlive } from './processes.js'
 import { readablePython } from './pythons.js'
@@ -17,6 +17,7 @@ interface RunOptions {
   readonly signal?: AbortSignal
   onStdout?(text: string): void
   readonly calls?: GuestCalls | null
+  readonly files?: FilesRequest
 }
 
 export type Run = (code: string, options?: RunOptions) => Promise<Ran>
@@ -76,13 +77,14 @@ export async function openRoom(changes: Partial<SandboxConfig>): Promise<Room> {
 async function runIn(
   pool: Pool,
   code: string,
-  { wallMs = 20_000, signal, onStdout, calls = null }: RunOptions,
+  { wallMs = 20_000, signal, onStdout, calls = null, files }: RunOptions,
 ): Promise<Ran> {
   const streamed: string[] = []
   const report = await pool.run({
     code,
     wallMs,
     calls,
+    ...(files === undefined ? {} : { files }),
     signal: signal ?? new AbortController().signal,
     onStdout: text => {
       streamed.push(text)

@@ -121,6 +121,12 @@ describe('a value', () => {
 })
 
 describe('the report', () => {
+  test('names a variable once, also where others need it', () => {
+    const text = refusal({ FILES: 's3', FILES_S3_BUCKET: 'b' })
+    expect(text).toContain('(1 error)')
+    expect(text).toContain('FILES_S3_BUCKET: got "b"; give the name of a bucket: 3 to 63')
+  })
+
   test('has all faults at once, of values and of relations', () => {
     const text = report(() =>
       remote({

@@ -115,7 +115,19 @@ describe('Capture', () => {
 describe('sharesFor', () => {
   it('asks for no less than is kept and more than is streamed', () => {
     expect(sharesFor(50_000, 262_144).firstBytes).toBeGreaterThan(262_144)
-    expect(sharesFor(1_000_000, 0).firstBytes).toBe(1_000_000)
+    expect(sharesFor(2_000_000, 0).firstBytes).toBe(2_000_000)
     expect(sharesFor(50_000, 0).lastBytes).toBeGreaterThanOrEqual(50_000)
+  })
+})
+
+describe('output in very small pieces', () => {
+  it('is kept whole, in order', () => {
+    const streamed: string[] = []
+    const capture = new Capture(50_000, text => streamed.push(text))
+    const lines = Array.from({ length: 1_000 }, (_, n) => `${n}\n`)
+    for (const line of lines) capture.push(Buffer.from(line))
+    const text = lines.join('')
+    expect(capture.finish(Buffer.byteLength(text))).toMatchObject({ text, truncated: false })
+    expect(streamed.join('')).toBe(text)
   })
 })

@@ -24,6 +24,9 @@ const END: Omit<RunEnd, 'event'> & { event: 'end' } = {
   stderr_total: 0,
   files: [],
   files_more: 0,
+  files_partial: null,
+  files_other: { links: 0, hard_links: 0, special: 0 },
+  files_gone: [],
 }
 const EXIT: GuestExit = { event: 'exit', sandbox: 1, code: 0, signal: null, cpu_ms: 1, max_rss_bytes: 1 }
 
@@ -72,9 +75,14 @@ const order = (rest: Partial<RunOrder> = {}): RunOrder => ({
   code: Buffer.from('1'),
   wallMs: 20,
   cpuMs: 20,
+  inputs: [],
+  collect: null,
+  onNotPlaced: () => {},
+  onContent: () => {},
   onStarted: () => {},
   onStdout: () => {},
   onStderr: () => {},
+  onShown: () => {},
   ...rest,
 })
 

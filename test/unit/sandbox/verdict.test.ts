@@ -24,6 +24,9 @@ const end = (cause: RunEnd['cause'], rest: Partial<RunEnd> = {}): RunEnd => ({
   stderr_total: 0,
   files: [],
   files_more: 0,
+  files_partial: null,
+  files_other: { links: 0, hard_links: 0, special: 0 },
+  files_gone: [],
   ...rest,
 })
 

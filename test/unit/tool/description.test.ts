@@ -26,6 +26,11 @@ describe('the description', () => {
     ['the interpreter', described({}, {}, { interpreter: { path: 'x', version: '3.13.5' } }), 'Python 3.13.5'],
     ['what is installed', described({}, {}, { installed: { numpy: '2.1', scipy: '1.9' } }), 'numpy 2.1, scipy 1.9.'],
     ['that nothing is installed', described({}, {}, { installed: {} }), 'with the standard library.'],
+    [
+      'that images are shown',
+      described(),
+      'matplotlib figures, PIL images as last value and what is given to display() are shown to you (8',
+    ],
     ['that a person is asked', described({}, { confirmBefore: 'always' }), 'A person is asked'],
     ['that processes are not available', described({}, {}, { subprocesses: false }), "processes can't be started"],
   ])('tells %s, as configured', (_what, text, part) => {
@@ -34,6 +39,10 @@ describe('the description', () => {
 
   test('says nothing of what does not hold', () => {
     expect(described()).not.toMatch(/CPU|A person|can't be started|pandas/)
+  })
+
+  test('speaks of no figures where nothing can be imported', () => {
+    expect(described({ policy: 'restricted' })).not.toContain('matplotlib figures')
   })
 
   test('is short', () => {

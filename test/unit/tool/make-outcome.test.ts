@@ -38,6 +38,65 @@ describe('the lines below what was printed', () => {
   })
 })
 
+describe('what was shown', () => {
+  const image = { m_type: 'image/png', m_content: 'iVBOR' }
+  const table = { m_type: 'text', m_content: 'a \0 b' }
+
+  test('follows the text as parts, with a line that counts it and says what was left out', () => {
+    const leftOut = [{ name: 'a].png', reason: 'is a GIF image: [save] it' }]
+    const { content, parts } = outcomeOf({
+      stdout: captured('printed\n'),
+      shown: { parts: [image, table, image], images: 2, leftOut },
+    })
+    expect(content).toBe(
+      'printed\n[shown below: 2 images, 1 text; left out: a\\u{5d}.png is a GIF image: \\u{5b}save\\u{5d} it]',
+    )
+    expect(parts).toEqual([
+      { m_type: 'text', m_content: content },
+      image,
+      { m_type: 'text', m_content: 'a \u2400 b' },
+      image,
+    ])
+  })
+
+  test('names what was left out for the same reason together', () => {
+    const leftOut = [9, 10, 11, 12, 13].map(n => ({ name: `figure ${n}`, reason: 'beyond the limit' }))
+    const other = { name: 'a.png', reason: 'is empty' }
+    expect(contentOf({ stdout: captured('a'), shown: { parts: [], images: 0, leftOut: [...leftOut, other] } })).toBe(
+      'a\n[left out: figure 9, figure 10, figure 11 and 2 more beyond the limit; a.png is empty]',
+    )
+  })
+
+  test('is output', () => {
+    expect(contentOf({ shown: { parts: [image], images: 1, leftOut: [] } })).toBe('[shown below: 1 image]')
+    expect(contentOf({ shown: { parts: [], images: 0, leftOut: [{ name: 'a', reason: 'is b' }] } })).toBe(
+      '[no output]\n[left out: a is b]',
+    )
+  })
+
+  test('is shown in the place of the value, which stays what it is', () => {
+    const outcome = outcomeOf({ value: '   a\n0  1', valueText: '| a |', exitCode: 1, status: 'failed' })
+    expect(outcome).toMatchObject({
+      content: '| a |\n[exit code 1]',
+      value: '   a\n0  1',
+      value_text: '| a |',
+      parts: null,
+    })
+    expect(linesBelow(outcome)).toEqual(['[exit code 1]'])
+  })
+
+  test('has its texts masked, and its images left alone', () => {
+    const mask = (text: string) => text.replaceAll('VBO', '***')
+    const parts = [image, { m_type: 'text', m_content: 'VBO' }]
+    const outcome = outcomeOf(
+      { valueText: 'VBO', shown: { parts, images: 1, leftOut: [{ name: 'VBO', reason: 'VBO' }] } },
+      { mask },
+    )
+    expect(outcome.content).toBe('***\n[shown below: 1 image, 1 text; left out: *** ***]')
+    expect(outcome.parts?.slice(1)).toEqual([image, { m_type: 'text', m_content: '***' }])
+  })
+})
+
 describe('content', () => {
   test('is stdout, then the value, then stderr under its heading, then bracketed lines', () => {
     const content = contentOf({

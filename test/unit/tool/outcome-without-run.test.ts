@@ -118,9 +118,11 @@ describe('answer', () => {
     expect(answer(outcome)).toEqual({ kind: 'answer', content: 'no', provenance, dollars: 0, outcome })
   })
 
-  test('puts the text before the parts', () => {
-    const png = { m_type: 'image/png', m_content: 'aGk=' }
-    const reply = answer({ ...rejected(context, 'no', CALLED_NOTHING), parts: [png] })
-    expect(reply).toMatchObject({ content: [{ m_type: 'text', m_content: 'no' }, png] })
+  test('posts the parts where there are any', () => {
+    const parts = [
+      { m_type: 'text', m_content: 'no' },
+      { m_type: 'image/png', m_content: 'aGk=' },
+    ]
+    expect(answer({ ...rejected(context, 'no', CALLED_NOTHING), parts })).toMatchObject({ content: parts })
   })
 })

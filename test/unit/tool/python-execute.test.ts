@@ -1,5 +1,8 @@
+import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import type { Config } from '../../../src/config.js'
+import type { FileStore } from '../../../src/files/store.js'
+import { FilesOfThreads } from '../../../src/files/thread-files.js'
 import type { SandboxReport } from '../../../src/outcome.js'
 import { createPythonExecute, type SandboxRunRequest } from '../../../src/tool/python-execute.js'
 import { assertStrict } from '../../../src/tool/strict-schema.js'
@@ -74,6 +77,29 @@ describe('a run', () => {
     expect(reply).toMatchObject({
       content: expect.stringMatching(/\[timed out after 20 s\]\n\[time limit shortened from 60 s to 20 s/),
     })
+  })
+
+  test('has less time where files of earlier calls have to be put in place before a near deadline', async () => {
+    const store: FileStore = {
+      list: async () => ({ files: [{ path: 'a', bytes: 1, at: 1, version: '1' }], gone: [] }),
+      get: async () => Buffer.from('a'),
+      keep: async () => ({ stored: new Map(), refused: new Map(), evicted: [] }),
+      remove: async () => {},
+      close: () => {},
+    }
+    const bounds = { bytes: 10, fileBytes: 10, files: 10 }
+    const files = new FilesOfThreads({ store, bounds, log: pino({ level: 'silent' }) })
+    const requests: SandboxRunRequest[] = []
+    const run = async (request: SandboxRunRequest) => {
+      requests.push(request)
+      return reportOf()
+    }
+    const tool = createPythonExecute({ ...context, toolbox: null, files, run })
+    const thread = { group: 'g', thread: 't' }
+    for (const remainingMs of [40_000, 585_000]) await tool.handle(invocationOf({ remainingMs, thread }))
+    expect(requests[0]?.wallMs).toBeLessThanOrEqual(30_000)
+    expect(requests[1]?.wallMs).toBe(60_000)
+    expect(requests[0]?.files).toMatchObject({ all: true, inputs: [{ path: 'a' }] })
   })
 
   test('does not begin with less than a second left, and says so', async () => {

@@ -10,7 +10,7 @@ import types
 import weakref
 from importlib.machinery import SourceFileLoader
 
-from . import exceptions, leaving, reporter, surroundings
+from . import exceptions, leaving, reporter, showing, stage, surroundings
 
 _BOM = b"\xef\xbb\xbf"
 _exit = os._exit  # the code may replace what it finds in os
@@ -36,6 +36,7 @@ def run(source, places, words, policy=None):
     exceptions.of_file(path)
     reports = reporter.Reporter(words, places.work if places.own_tree else None, source)
     reporter.install(reports)
+    stage.begin(reports, places.work)
     module = sys.modules["__main__"] = _new_main(path)
     sys.orig_argv[:] = [sys.executable, path]
     code = 1
@@ -43,7 +44,7 @@ def run(source, places, words, policy=None):
     try:
         value = _execute(source, path, module.__dict__, policy)
         if value is not None:
-            reports.value(repr(value))
+            showing.last(stage.current(), value, reports)
         del value
         code = 0
     except SystemExit as error:
@@ -54,7 +55,7 @@ def run(source, places, words, policy=None):
         exceptions.show()
     held = [module]
     del module
-    leaving.leave(held, places)
+    leaving.leave(held, places, lambda: showing.finish(stage.current(), reports))
     if interrupted:
         # As an interpreter does, so that whoever looks at the end sees an interruption and not a failure.
         signal.signal(signal.SIGINT, signal.SIG_DFL)

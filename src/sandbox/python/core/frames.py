@@ -20,9 +20,16 @@ STDERR_TAIL = ord("e")
 LIMIT = ord("L")  # guest to warden: the name of the limit whose error ended the code
 READY = ord("R")  # guest to warden, before it has any code: WORD, its pid in its own namespace and in the outside's /proc
 FAILED = ord("F")  # guest to warden, in the place of that: why not, as UTF-8
+SHOWN = ord("D")  # guest to warden to worker: an image or a text that the code shows, see stage.py
 VALUE = ord("V")  # guest to warden to worker: repr of the last expression, as UTF-8
 REQUEST = ord("T")  # guest to warden to worker: a request to the toolbox, JSON
 ANSWER = ord("R")  # worker to warden: bytes for the guest, frames of this type again
+INPUT = ord("w")  # worker to warden to guest, before the code: a file begins, JSON {"path"}
+INPUT_BYTES = ord("b")  # some of its bytes
+INPUTS_END = ord("z")  # all files have come
+PLACED = ord("p")  # guest to warden, in answer to that: what could not be written, JSON [[path, why]]
+CONTENT = ord("f")  # warden to worker, before the end: INDEX of a file in the listing, and some of its bytes
+INDEX = struct.Struct("<I")
 
 
 def pack(kind, payload):

@@ -192,7 +192,7 @@ _BUILTINS.update(type=_Type, getattr=_getattr, hasattr=_hasattr, setattr=_setatt
 for _one, _name in ((_getattr, "getattr"), (_hasattr, "hasattr"), (_setattr, "setattr"), (_delattr, "delattr"), (_Type, "type")):
     _one.__name__ = _one.__qualname__ = _name
 # The guest's own, and what the toolbox has put there.
-_OF_GUEST = ("print", "tools", "ls", "read", "call_tool")
+_OF_GUEST = ("print", "display", "tools", "ls", "read", "call_tool")
 _names = {}
 
 

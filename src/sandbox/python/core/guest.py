@@ -6,7 +6,22 @@ import os
 import signal
 import sys
 
-from . import cgroup, errors, execute, frames, landlock, leaving, linux, lockdown, random_state, root, shims, surroundings
+from . import (
+    cgroup,
+    errors,
+    execute,
+    frames,
+    landlock,
+    leaving,
+    linux,
+    lockdown,
+    notebook,
+    placing,
+    random_state,
+    root,
+    shims,
+    surroundings,
+)
 from .toolbox import install
 
 ORDERS = 3  # from the warden, a socket that can only be read
@@ -20,6 +35,7 @@ def warm(world):
     json.dumps({"a": [1.5, None]})
     surroundings.prepare(os.path.dirname(sys.executable))
     random_state.prepare()
+    notebook.prepare()
     if world.own_tree:
         _shared.append(Places(world, 0))
         surroundings.settle(_shared[0])
@@ -88,6 +104,8 @@ def main(world, order, parts):
         if message is not None and message[0] == frames.JSON:
             options = json.loads(message[1])
             message = channel.receive()
+        if "inputs" in options:
+            message = placing.place(channel, message, WORDS)
         if "tools" in options:
             install.install(ORDERS, WORDS, {**options["tools"], "work": places.work, "restricted": policy is not None})
         else:

@@ -22,12 +22,13 @@ def forget_machinery():
     _last_of_zygote = next(reversed(sys.modules))
 
 
-def leave(held, places):
+def leave(held, places, show):
     """What Py_Finalize does that code can notice, without the price of taking down every imported library.
 
-    held: [the main module], the only reference to it besides sys.modules.
+    held: [the main module], the only reference to it besides sys.modules. show: shows what is still to be shown, before the hooks of
+    libraries put it away.
     """
-    for action in (threading._shutdown, atexit._run_exitfuncs):
+    for action in (threading._shutdown, show, atexit._run_exitfuncs):
         try:
             action()
         except BaseException as error:

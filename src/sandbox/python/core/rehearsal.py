@@ -55,7 +55,7 @@ def _one_run(world):
         os.close(fd)
     one.children = pid  # the template has others
     one.await_guest()
-    far.sendall(frames.pack_json({"op": "run", "wall_ms": 10_000, "cpu_ms": 10_000, "guest": {}}) + frames.pack(frames.CODE, b"1"))
+    far.sendall(frames.pack_json({"op": "run", "wall_ms": 10_000, "cpu_ms": 10_000, "guest": {}, "collect": None}) + frames.pack(frames.CODE, b"1"))
     one.serve()
     for fd in (one.stdout.fd, one.stderr.fd, one.guest):
         os.close(fd)

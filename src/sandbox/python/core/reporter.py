@@ -1,11 +1,13 @@
 """The way of a guest's last value, and of the limit that raised in it, to its warden."""
 
 import errno
+import json
 import os
 
 from . import frames, outgoing
 
 VALUE_CHARS = 50_000
+NAME_CHARS = 400
 _LIMITS = {errno.EFBIG: "file_size", errno.EMFILE: "open_files"}
 _statvfs = os.statvfs  # the code may replace what it finds in os
 # Always out of room: an error of code that names it says nothing of the workspace, unless that is full at this moment.
@@ -62,13 +64,23 @@ class Reporter:
         return "workspace_files" if is_files else "workspace_bytes"
 
     def value(self, text):
-        if self._pipe.is_forked:
+        if self.is_forked:
             return  # a forked child that fell off the end of the script
         if len(text) > VALUE_CHARS:
             head = VALUE_CHARS * 2 // 5
             left_out = len(text) - VALUE_CHARS
             text = f"{text[:head]}\n[… {left_out} characters left out …]\n{text[len(text) - VALUE_CHARS + head:]}"
         self._send(frames.VALUE, text.encode("utf-8", "backslashreplace"))
+
+    def shown(self, head, body=b""):
+        """head: what it is, see stage.py. body: its bytes."""
+        head = {name: one[:NAME_CHARS] if isinstance(one, str) else one for name, one in head.items()}
+        self._send(frames.SHOWN, json.dumps(head).encode() + b"\n" + body)
+
+    @property
+    def is_forked(self):
+        """Whether this process is a fork of the one that the code began in."""
+        return self._pipe.is_forked
 
     def _send(self, kind, payload):
         try:

@@ -7,31 +7,38 @@ import signal
 import socket
 import time
 
-from . import disk, errors, frames, relay, workspace
+from . import collect, disk, errors, frames, relay
 
 WATCH_S = 0.02
 INTERRUPT_S = 0.5  # from SIGINT to SIGKILL when a call is cancelled
 SWEEP_S = 2.0  # for the last processes to die
 FLUSH_S = 10.0  # for the worker to take the end of the output
+COLLECT_S = 5.0  # for the files that the code left
 BACKLOG = 1 << 20  # bytes that may wait for the worker before the pipes are left alone
 LOOKS_FAILED = 5  # in a row, each of which an error has ended: nothing is watched any more then
-CONTROL_LIMIT = 1 << 20  # bytes that a guest may send besides its requests to the toolbox
+FRAME_LIMIT = 4 << 20  # of one frame of a guest: an image, or a request to the toolbox
+CONTROL_LIMIT = 1 << 20  # bytes that a guest may send besides its requests to the toolbox and what it shows
+SHOWN_LIMIT = 24 << 20  # bytes of what a guest shows
+SHOWN_MOST = 2000  # pieces of it: each is a line of JSON that the worker reads
 HINTS = (b"file_size", b"open_files", b"processes", b"workspace_bytes", b"workspace_files")
 
 
 class Run:
     """One run of one piece of code, from the moment that the guest gets it until the last byte of its output."""
 
-    def __init__(self, warden, order, code):
+    def __init__(self, warden, order, code, inputs):
+        """inputs: inputs.Inputs, or None where no files of earlier calls were put in place."""
         self._warden = warden
         self._limits = warden.limits
         self._order = order
         self._code = code
+        self._inputs = inputs
         self._cause = None  # why we ended it: wall, cpu, memory, processes, workspace_bytes, workspace_files, cancelled
         self._figure = None  # the use that was over its limit
         self._value = None
         self._hint = None
         self._heard = 0
+        self._shown = self._pieces = 0
         self._interrupted_at = None
         self._exited = False
         self._poll = select.poll()
@@ -52,10 +59,9 @@ class Run:
             rest = rest[os.write(w.script, rest) :]
         os.close(w.script)
         guest = self._order["guest"]
-        options = frames.pack_json(guest) if guest else b""
+        options = frames.pack_json(guest) if guest and self._inputs is None else b""
         w.control.sendall(options + frames.pack(frames.CODE, self._code))  # waits: the guest is still our own code and reads to the end
         if guest.get("tools"):
-            w.control_decoder = frames.Decoder(relay.REQUEST_LIMIT)
             self._relay = relay.Relay(w, self._poll)
         else:
             os.close(w.control.outgoing)
@@ -234,7 +240,7 @@ class Run:
         if self._value is not None:
             w.send(frames.VALUE, self._value)
         usage = os.times()
-        found, more = workspace.listing(w.place, self._limits["workspace_files"] + 64)
+        files = self._collect()
         w.send_json(
             {
                 "event": "end",
@@ -255,8 +261,7 @@ class Run:
                 "workspace_files_full": w.watch.box_full_files,
                 "stdout_total": w.stdout.total,
                 "stderr_total": w.stderr.total,
-                "files": found,
-                "files_more": more,
+                **files,
             }
         )
         limit = time.monotonic() + FLUSH_S
@@ -267,6 +272,29 @@ class Run:
             w.flush()
         if calls:
             self._hang_up(limit)
+
+    def _collect(self):
+        w = self._warden
+        deadline = time.monotonic() + COLLECT_S
+        poll = select.poll()
+        poll.register(w.worker, select.POLLOUT)
+
+        def send(index, data):
+            w.send(frames.CONTENT, frames.INDEX.pack(index) + data)
+            while len(w.outgoing) >= BACKLOG and time.monotonic() < deadline:
+                poll.poll(100)
+                w.flush()
+            return len(w.outgoing) < BACKLOG
+
+        try:
+            place = collect.Workspace(w.place, w.world.own_tree, deadline)
+        except OSError:
+            return collect.nothing()
+        try:
+            known = {} if self._inputs is None else self._inputs.known
+            return collect.collect(place, self._order.get("collect"), known, self._limits["workspace_files"] + 64, send)
+        finally:
+            place.close()
 
     def _hang_up(self, limit):
         """Takes what the worker still sends for the guest, until it has seen the end: were it left unread, the worker's next write
@@ -330,10 +358,24 @@ class Run:
         except (OSError, ValueError):
             return
 
+    def _show(self, payload):
+        if self._pieces > SHOWN_MOST:
+            return
+        self._shown += len(payload)
+        self._pieces = SHOWN_MOST + 1 if self._shown > SHOWN_LIMIT else self._pieces + 1
+        if self._pieces <= SHOWN_MOST:
+            self._warden.send(frames.SHOWN, payload)
+        else:
+            reason = f"is over the {SHOWN_MOST} pieces and {SHOWN_LIMIT >> 20} MiB that one run may show"
+            self._warden.send(frames.SHOWN, json.dumps({"kind": "left_out", "name": "all after that", "reason": reason}).encode() + b"\n")
+
     def _note(self, data):
         for kind, payload in self._warden.control_decoder.feed(data):
             if kind == frames.REQUEST and self._relay is not None:
                 self._relay.request(payload)
+                continue
+            if kind == frames.SHOWN:
+                self._show(payload)
                 continue
             self._heard += frames.HEADER.size + len(payload)
             if self._heard > CONTROL_LIMIT:

@@ -14,9 +14,9 @@ import signal
 import socket
 import struct
 
-from . import errors, frames, linux, lockdown, processes, root, watch
+from . import errors, frames, inputs, linux, lockdown, processes, root, watch
 from .capture import Stream
-from .run import CONTROL_LIMIT, Run
+from .run import FRAME_LIMIT, Run
 
 UID_INSIDE = 1000
 _LOOPBACK_UP = struct.pack("16sh14x", b"lo", 0x1 | 0x40)  # struct ifreq: IFF_UP | IFF_RUNNING
@@ -215,7 +215,7 @@ class Warden:
         orders, orders_far = (end.detach() for end in _one_way())
         words, words_far = os.pipe()
         self.control = frames.Pipes(words, orders)
-        self.control_decoder = frames.Decoder(CONTROL_LIMIT)
+        self.control_decoder = frames.Decoder(FRAME_LIMIT)
         limits = self.limits
         self.stdout = Stream(stdout, limits["stdout_first"], limits["stdout_last"])
         self.stderr = Stream(stderr, limits["stderr_first"], limits["stderr_last"])
@@ -293,7 +293,8 @@ class Warden:
 
     def serve(self):
         """Parked until the worker says what to run, then runs it and reports the end."""
-        order = None
+        order = given = None
+        early = []  # said before the code has come
         poll = select.poll()
         poll.register(self.worker, select.POLLIN)
         poll.register(self.guest, select.POLLIN)
@@ -303,8 +304,14 @@ class Warden:
                     raise RuntimeError("the parked guest died")
                 received = self.receive()
                 for index, (kind, payload) in enumerate(received):
-                    if kind == frames.JSON:
+                    if kind == frames.JSON and order is None:
                         order = json.loads(payload)
+                        if order["guest"].get("inputs"):
+                            given = inputs.Inputs(self, order["guest"])
+                    elif kind in (frames.INPUT, frames.INPUT_BYTES, frames.INPUTS_END) and given is not None:
+                        given.take(kind, payload)
                     elif kind == frames.CODE and order is not None:
-                        Run(self, order, payload).go(received[index + 1 :])
+                        Run(self, order, payload, given).go(early + received[index + 1 :])
                         return
+                    elif kind == frames.JSON:
+                        early.append((kind, payload))

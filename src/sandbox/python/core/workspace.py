@@ -1,61 +1,14 @@
-"""The files that a run left: listed when nothing runs any more, without following a link or opening anything but folders."""
+"""The folder of a sandbox on the host: what was made in it is read and removed, whatever the code has done to it."""
 
 import os
 import stat
 
-LISTED = 200
-MAX_DEPTH = 16
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_all(folder, name):
     with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
         return file.read()
-
-
-def listing(path, most_entries):
-    """([{path, bytes}] of at most LISTED regular files, in order of path; how many more there are).
-
-    Names that are not UTF-8 come with escapes. Folders deeper than MAX_DEPTH, and entries beyond `most_entries`, are not
-    looked into: the count then says at least.
-    """
-    found = []
-    seen = 0
-    pending = [((), "")]
-    while pending:
-        names, shown = pending.pop()
-        try:
-            fd = _descend(path, names)
-        except OSError:
-            continue
-        try:
-            for entry in os.listdir(fd):
-                seen += 1
-                if seen > most_entries:
-                    break
-                status = os.stat(entry, dir_fd=fd, follow_symlinks=False)
-                label = shown + os.fsencode(entry).decode("utf-8", "backslashreplace")
-                if stat.S_ISDIR(status.st_mode):
-                    if len(names) < MAX_DEPTH:
-                        pending.append(((*names, entry), label + "/"))
-                elif stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
-                    # A second link may lead to a file of the machine's own (a tree on the same file system).
-                    found.append({"path": label, "bytes": status.st_size})
-        except OSError:
-            continue
-        finally:
-            os.close(fd)
-    found.sort(key=lambda file: file["path"])
-    return found[:LISTED], max(0, len(found) - LISTED)
-
-
-def _descend(path, names):
-    fd = os.open(path, _FOLDER)
-    for name in names:
-        inner = os.open(name, _FOLDER, dir_fd=fd)
-        os.close(fd)
-        fd = inner
-    return fd
 
 
 def remove(parent, name):

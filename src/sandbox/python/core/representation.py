@@ -1,0 +1,99 @@
+"""The richest representation of an object that a model can read: PNG, JPEG, Markdown, SVG, HTML as text; by the methods that
+notebooks know (IPython's documentation, "Rich display")."""
+
+import base64
+
+from . import markup
+
+SVG_CHARS = 10_000
+_MIMES = {
+    "image/png": "_repr_png_",
+    "image/jpeg": "_repr_jpeg_",
+    "text/markdown": "_repr_markdown_",
+    "image/svg+xml": "_repr_svg_",
+    "text/html": "_repr_html_",
+}
+
+
+class Rich:
+    """At most one of image, text and svg; failures: [(method, error)] of what came before in the order of preference. done: the
+    object has shown itself."""
+
+    def __init__(self):
+        self.image = self.text = self.svg = None
+        self.failures = []
+        self.done = False
+
+
+def of(one):
+    """Never raises an Exception."""
+    rich = Rich()
+    kind = type(one)
+    # On the class, as Python looks for its own: objects that answer to any name, such as mocks, have none of these.
+    if isinstance(one, type):
+        return rich
+    if hasattr(kind, "_ipython_display_"):
+        if _called(rich, one, "_ipython_display_", default=_FAILED) is not _FAILED:
+            rich.done = True
+            return rich
+    bundle = {}
+    if hasattr(kind, "_repr_mimebundle_"):
+        found = _called(rich, one, "_repr_mimebundle_")
+        bundle = found[0] if isinstance(found, tuple) and found else found
+    _choose(rich, bundle if isinstance(bundle, dict) else {}, one)
+    return rich
+
+
+def of_bundle(bundle):
+    """bundle: {media type: data}, as display(raw=True) takes it."""
+    rich = Rich()
+    _choose(rich, bundle, None)
+    if rich.image is rich.text is rich.svg is None and isinstance(bundle.get("text/plain"), str):
+        rich.text = bundle["text/plain"]
+    return rich
+
+
+_FAILED = object()
+
+
+def _called(rich, one, method, default=None):
+    try:
+        return getattr(one, method)()
+    except Exception as error:
+        rich.failures.append((method, error))
+        return default
+
+
+def _choose(rich, bundle, one):
+    for mime, method in _MIMES.items():
+        data = bundle.get(mime)
+        if data is None and one is not None and hasattr(type(one), method):
+            data = _called(rich, one, method)
+        if isinstance(data, tuple) and data:
+            data = data[0]  # with metadata
+        if data is None:
+            continue
+        try:
+            if _take(rich, mime, data):
+                return
+        except Exception as error:
+            rich.failures.append((method, error))
+
+
+def _take(rich, mime, data):
+    if mime.startswith("image/") and mime != "image/svg+xml":
+        rich.image = base64.b64decode(data) if isinstance(data, str) else bytes(data)
+        return True
+    if not isinstance(data, str):
+        raise TypeError(f"expected a str, not {type(data).__name__}")
+    if mime == "text/markdown":
+        rich.text = data
+    elif mime == "image/svg+xml":
+        rich.svg = data
+        return len(data) <= SVG_CHARS  # else what comes after it is looked at as well
+    else:
+        text = markup.to_text(data)
+        if text is None:
+            return False
+        rich.text = text
+    return True
