@@ -35,11 +35,12 @@ export async function openFiles(
   const place = files.s3 === null ? folder : `s3://${files.s3.bucket}`
   const kept = new FilesOfThreads({ store, bounds: boundsOf(config), log: log.child({ place }) })
   // Begun now, so that no call waits for it, and whoever has given a folder that can't be used hears of it at once.
-  if (store instanceof DirectoryStore) void store.open().catch(error => kept.tell(error))
+  const opened = store instanceof DirectoryStore ? store.open().catch(error => kept.tell(error)) : null
   return {
     files: kept,
     close: async () => {
       kept.close()
+      await opened // else it makes the folder that is removed
       if (temporary !== null) await rm(temporary, { recursive: true, force: true })
     },
   }

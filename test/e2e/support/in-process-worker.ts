@@ -27,7 +27,7 @@ export async function startInProcess(
   const { worker, tools } = await startWorker(setup, setup.config.backend, logged.log)
   onTestFinished(async () => {
     await worker.stop('the test is over')
-    await tools.pool.close()
+    await tools.close()
   })
   await backend.waitFor(() => backend.subscribers > 0 && backend.registrations.length > 0, 20_000)
   return { worker, logged }
