@@ -107,7 +107,7 @@ export async function openTools(
     workerId: randomBytes(6).toString('hex'),
     ...(redactor === undefined ? {} : { mask: (text: string) => redactor.mask(text) }),
   }
-  const tools = openToolbox(config, facts, toolSettings, {
+  const tools = await openToolbox(config, facts, toolSettings, {
     log,
     env: process.env,
     mask: text => redactor?.mask(text) ?? text,

@@ -7,7 +7,7 @@ import type { SandboxFacts } from '../outcome.js'
 import { builtInSources } from '../toolbox/built-in.js'
 import { ToolCatalog } from '../toolbox/catalog.js'
 import { maskedSource } from '../toolbox/masked-source.js'
-import { McpSource } from '../toolbox/mcp/mcp-source.js'
+import type { McpSourceOptions } from '../toolbox/mcp/mcp-source.js'
 import { parseToolServers, type ToolServers } from '../toolbox/mcp/parse-config.js'
 import { mayUseTools } from '../toolbox/mentions.js'
 import type { ToolSource } from '../toolbox/tool-entry.js'
@@ -75,13 +75,23 @@ function readToolServers(given: string, env: NodeJS.ProcessEnv): ToolServers {
   }
 }
 
+/** The protocol's library takes 10 MB of memory: nothing of it is there without servers. */
+async function mcpSources(
+  servers: ToolServers['servers'],
+  options: Omit<McpSourceOptions, 'config'>,
+): Promise<ToolSource[]> {
+  if (servers.length === 0) return []
+  const { McpSource } = await import('../toolbox/mcp/mcp-source.js')
+  return servers.map(config => new McpSource({ ...options, config }))
+}
+
 /** The tools that code may call; null where the configuration gives it none. */
-export function openToolbox(
+export async function openToolbox(
   config: Config,
   facts: SandboxFacts,
   { servers, web, secrets }: ToolSettings,
   { log, env, mask }: { readonly log: Logger; readonly env: NodeJS.ProcessEnv; mask(text: string): string },
-): OpenToolbox | null {
+): Promise<OpenToolbox | null> {
   const { tools } = config
   const isRestricted = config.sandbox.policy === 'restricted'
   if (tools.callsMax === 0 || tools.allow?.length === 0) return null
@@ -92,16 +102,7 @@ export function openToolbox(
       subprocesses: facts.subprocesses && !isRestricted,
     }),
     ...(web.mode === 'off' ? [] : [createWebSource({ config: { ...web, mode: web.mode }, log })]),
-    ...(servers?.servers ?? []).map(
-      server =>
-        new McpSource({
-          config: server,
-          log,
-          secrets,
-          environment: env,
-          version: readVersion(),
-        }),
-    ),
+    ...(await mcpSources(servers?.servers ?? [], { log, secrets, environment: env, version: readVersion() })),
   ]
   const catalog = new ToolCatalog({
     sources: sources.map(source => maskedSource(source, mask)),
