@@ -1,10 +1,10 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { Agent, fetch, type Response } from 'undici'
-import { type Connection, type ConnectionOptions, NotSent, SessionLost } from './connection.js'
+import { type ConnectionOptions, NotSent, SessionLost } from './connection.js'
 import { EventReader } from './event-stream.js'
+import { GatedConnection } from './gated-connection.js'
 import { firstWords, isUnsent, locationOf, mediaType, networkWords, textOf } from './http-response.js'
-import { isRequest, MESSAGE_MAX_BYTES, MessageGate, TOO_LARGE } from './message-gate.js'
-import { Pace } from './pace.js'
+import { isRequest, MESSAGE_MAX_BYTES, TOO_LARGE } from './message-gate.js'
 import type { HttpConnection as HttpConfig } from './server-config.js'
 
 const CONNECT_MS = 10_000
@@ -24,39 +24,19 @@ const EVENTS = 'text/event-stream'
  * A server that speaks streamable HTTP. Bodies and events are bounded, redirects are not followed (the headers hold secrets), and a
  * stream that ends without its answer ends the request at once; the SDK's own transport has none of the three.
  */
-export class HttpConnection implements Connection {
-  onclose?: (() => void) | undefined
-  onerror?: ((error: Error) => void) | undefined
-  onmessage?: ((message: JSONRPCMessage) => void) | undefined
-  readonly ended: Promise<string>
-  heardAtMs: number
-
+export class HttpConnection extends GatedConnection {
   readonly #config: HttpConfig
-  readonly #options: ConnectionOptions
-  readonly #gate: MessageGate
-  readonly #pace: Pace
   readonly #agent = new Agent({ headersTimeout: 0, bodyTimeout: 0, connect: { timeout: CONNECT_MS } })
   /** Aborts all that goes on. */
   readonly #over = new AbortController()
   readonly #posts = new Map<number, AbortController>()
-  #resolveEnded: (words: string) => void = () => {}
   #ending: Promise<void> | null = null
   #session: string | null = null
   #version: string | null = null
 
   constructor(config: HttpConfig, options: ConnectionOptions) {
+    super(options)
     this.#config = config
-    this.#options = options
-    this.heardAtMs = options.now()
-    this.#pace = new Pace(options.now)
-    this.#gate = new MessageGate({
-      deliver: message => this.onmessage?.(message),
-      onToolsChanged: options.onToolsChanged,
-      now: options.now,
-    })
-    this.ended = new Promise(resolve => {
-      this.#resolveEnded = resolve
-    })
   }
 
   async start(): Promise<void> {}
@@ -66,7 +46,7 @@ export class HttpConnection implements Connection {
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
-    const cancelled = this.#gate.sent(message)
+    const cancelled = this.gate.sent(message)
     const id = isRequest(message) ? Number(message.id) : null
     // Not AbortSignal.any: on a signal that lives long it keeps an entry per request on some Node 20 releases.
     const post = new AbortController()
@@ -90,10 +70,6 @@ export class HttpConnection implements Connection {
     return this.#ending
   }
 
-  close(): Promise<void> {
-    return this.end('is closed')
-  }
-
   async #end(words: string): Promise<void> {
     this.#over.abort()
     if (this.#session !== null) {
@@ -105,8 +81,7 @@ export class HttpConnection implements Connection {
       }
     }
     await this.#agent.destroy()
-    this.#resolveEnded(words)
-    this.onclose?.()
+    this.tellEnded(words)
   }
 
   /** Sends a message and reads what comes back; `id` of the request, which has its answer when this resolves. */
@@ -118,25 +93,25 @@ export class HttpConnection implements Connection {
     if (!response.ok) throw await this.#refused(response)
     if (id === null || response.status === 202) {
       await response.body?.cancel()
-      if (id !== null) this.#gate.fail(id, 'took the request and gave no answer')
+      if (id !== null) this.gate.fail(id, 'took the request and gave no answer')
       return
     }
     const type = mediaType(response)
     if (type === EVENTS) await this.#readAnswer(response, signal, id)
     else if (type === 'application/json') {
       const text = await textOf(response, MESSAGE_MAX_BYTES, () => this.#heard())
-      if (text === null) this.#gate.fail(id, TOO_LARGE)
+      if (text === null) this.gate.fail(id, TOO_LARGE)
       else this.#take(text)
     } else {
       await response.body?.cancel()
       throw new NotSent(`answered with the content type ${type}, which is none of MCP`)
     }
-    this.#gate.fail(id, 'ended its answer before the result')
+    this.gate.fail(id, 'ended its answer before the result')
   }
 
   async #readAnswer(response: Response, signal: AbortSignal, id: number): Promise<void> {
     let lastEventId = await this.#readEvents(response, signal, id)
-    for (let resumed = 0; resumed < RESUMED_MAX && lastEventId !== null && this.#gate.waitsFor(id); resumed++) {
+    for (let resumed = 0; resumed < RESUMED_MAX && lastEventId !== null && this.gate.waitsFor(id); resumed++) {
       await pause(LISTEN_AGAIN_MS, signal)
       const again = await this.#fetch('GET', { accept: EVENTS, 'last-event-id': lastEventId }, signal)
       if (!again.ok || mediaType(again) !== EVENTS) return void (await again.body?.cancel())
@@ -149,7 +124,7 @@ export class HttpConnection implements Connection {
     const { signal } = this.#over
     let pauseMs = LISTEN_AGAIN_MS
     while (!signal.aborted) {
-      const startMs = this.#options.now()
+      const startMs = this.options.now()
       try {
         const response = await this.#fetch('GET', { accept: EVENTS }, signal)
         if (response.status < 500 && (!response.ok || mediaType(response) !== EVENTS)) {
@@ -162,7 +137,7 @@ export class HttpConnection implements Connection {
         // Requests find out whether the server is there at all.
       }
       pauseMs =
-        this.#options.now() - startMs > LISTEN_AGAIN_MAX_MS
+        this.options.now() - startMs > LISTEN_AGAIN_MAX_MS
           ? LISTEN_AGAIN_MS
           : Math.min(2 * pauseMs, LISTEN_AGAIN_MAX_MS)
       await pause(pauseMs, signal).catch(() => {})
@@ -182,14 +157,14 @@ export class HttpConnection implements Connection {
         lastEventId = event.id ?? lastEventId
         if (event.data !== '') this.#take(event.data)
       },
-      oversized: (head, tail) => this.#gate.oversized(head, tail),
+      oversized: (head, tail) => this.gate.oversized(head, tail),
       discarded: bytes => {
         // Whatever it is that is too large, the rest of this answer is not waited for.
         tooLarge = id !== null
-        if (id !== null) this.#gate.fail(id, TOO_LARGE)
-        this.#pace.discarded(bytes)
+        if (id !== null) this.gate.fail(id, TOO_LARGE)
+        this.pace.discarded(bytes)
       },
-      nothing: () => this.#pace.nothing(),
+      nothing: () => this.pace.nothing(),
     })
     try {
       for await (const chunk of response.body ?? []) {
@@ -197,9 +172,9 @@ export class HttpConnection implements Connection {
         reader.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
         if (tooLarge) break // which cancels the body
         // A stream that ends by itself leaves its connection to the next request.
-        if (id !== null && !this.#gate.waitsFor(id))
+        if (id !== null && !this.gate.waitsFor(id))
           afterAnswer ??= setTimeout(() => this.#posts.get(id)?.abort(), LEFT_MS)
-        const pauseMs = this.#pace.pauseMs
+        const pauseMs = this.pace.pauseMs
         if (pauseMs > 0) await pause(pauseMs, signal)
       }
     } catch (error) {
@@ -211,12 +186,12 @@ export class HttpConnection implements Connection {
   }
 
   #heard(): void {
-    this.heardAtMs = this.#options.now()
+    this.heardAtMs = this.options.now()
   }
 
   #take(text: string): void {
-    if (this.#gate.refuses(Buffer.from(text))) {
-      this.#pace.discarded(text.length)
+    if (this.gate.refuses(Buffer.from(text))) {
+      this.pace.discarded(text.length)
       return
     }
     let value: unknown
@@ -225,7 +200,7 @@ export class HttpConnection implements Connection {
     } catch {
       value = undefined
     }
-    if (this.#gate.received(value) !== 'answer') this.#pace.unsolicited(text.length)
+    if (this.gate.received(value) !== 'answer') this.pace.unsolicited(text.length)
   }
 
   async #fetch(

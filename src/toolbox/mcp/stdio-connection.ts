@@ -1,8 +1,8 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
-import { type Connection, type ConnectionOptions, NotSent } from './connection.js'
+import { type ConnectionOptions, NotSent } from './connection.js'
+import { GatedConnection } from './gated-connection.js'
 import { LineReader } from './line-reader.js'
-import { isRequest, MESSAGE_MAX_BYTES, MessageGate } from './message-gate.js'
-import { Pace } from './pace.js'
+import { isRequest, MESSAGE_MAX_BYTES } from './message-gate.js'
 import type { StdioConnection as StdioConfig } from './server-config.js'
 import { type ServerProcess, startServerProcess } from './server-process.js'
 import { logStderr } from './stderr-log.js'
@@ -12,19 +12,9 @@ const SHOWN_CHARS = 200
 const UNREAD_MAX_BYTES = 32 * 1024 * 1024
 
 /** A server that is a child process and speaks one JSON message a line. The SDK's own transport keeps lines of any length. */
-export class StdioConnection implements Connection {
-  onclose?: (() => void) | undefined
-  onerror?: ((error: Error) => void) | undefined
-  onmessage?: ((message: JSONRPCMessage) => void) | undefined
-  readonly ended: Promise<string>
-  heardAtMs: number
-
+export class StdioConnection extends GatedConnection {
   readonly #config: StdioConfig
-  readonly #options: ConnectionOptions
-  readonly #gate: MessageGate
-  readonly #pace: Pace
   #process: ServerProcess | null = null
-  #resolveEnded: (words: string) => void = () => {}
   #words: string | null = null
   #over = false
   #garbageTold = false
@@ -32,32 +22,22 @@ export class StdioConnection implements Connection {
   #resume: NodeJS.Timeout | undefined
 
   constructor(config: StdioConfig, options: ConnectionOptions) {
+    super(options)
     this.#config = config
-    this.#options = options
-    this.heardAtMs = options.now()
-    this.#pace = new Pace(options.now)
-    this.#gate = new MessageGate({
-      deliver: message => this.onmessage?.(message),
-      onToolsChanged: options.onToolsChanged,
-      now: options.now,
-    })
-    this.ended = new Promise(resolve => {
-      this.#resolveEnded = resolve
-    })
   }
 
   async start(): Promise<void> {
-    const started = startServerProcess(this.#config, this.#options.environment)
+    const started = startServerProcess(this.#config, this.options.environment)
     this.#process = started
-    logStderr(started.stderr, this.#options)
+    logStderr(started.stderr, this.options)
     const reader = new LineReader(MESSAGE_MAX_BYTES, {
       line: bytes => this.#line(bytes),
-      empty: () => this.#pace.nothing(),
-      oversized: (head, tail) => this.#gate.oversized(head, tail),
-      discarded: bytes => this.#pace.discarded(bytes),
+      empty: () => this.pace.nothing(),
+      oversized: (head, tail) => this.gate.oversized(head, tail),
+      discarded: bytes => this.pace.discarded(bytes),
     })
     started.stdout.on('data', (chunk: Buffer) => {
-      this.heardAtMs = this.#options.now()
+      this.heardAtMs = this.options.now()
       reader.push(chunk)
       this.#slowDown(started)
     })
@@ -73,7 +53,7 @@ export class StdioConnection implements Connection {
       if (!isRequest(message)) return
       throw new NotSent('does not read what it is sent')
     }
-    this.#gate.sent(message)
+    this.gate.sent(message)
     stdin.write(`${JSON.stringify(message)}\n`)
   }
 
@@ -83,38 +63,33 @@ export class StdioConnection implements Connection {
     this.#finish(this.#words)
   }
 
-  close(): Promise<void> {
-    return this.end('is closed')
-  }
-
   #finish(words: string): void {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#resume)
-    this.#resolveEnded(words)
-    this.onclose?.()
+    this.tellEnded(words)
   }
 
   #line(bytes: Buffer): void {
-    if (this.#gate.refuses(bytes)) {
-      this.#pace.discarded(bytes.length)
+    if (this.gate.refuses(bytes)) {
+      this.pace.discarded(bytes.length)
       return
     }
     const value = parsed(bytes)
-    const kind = value === undefined ? 'garbage' : this.#gate.received(value)
-    if (kind !== 'answer') this.#pace.unsolicited(bytes.length)
+    const kind = value === undefined ? 'garbage' : this.gate.received(value)
+    if (kind !== 'answer') this.pace.unsolicited(bytes.length)
     if (kind !== 'garbage' || this.#garbageTold) return
     this.#garbageTold = true
-    const { server, log, mask } = this.#options
+    const { server, log, mask } = this.options
     const line = mask(bytes.subarray(0, 4 * SHOWN_CHARS).toString()).slice(0, SHOWN_CHARS)
     log.warn({ server, line: line.toWellFormed() }, 'a tool server writes to stdout what is no message')
   }
 
   /** What is not read fills the pipe, where the server waits. */
   #slowDown({ stdout }: ServerProcess): void {
-    const pauseMs = this.#pace.pauseMs
+    const pauseMs = this.pace.pauseMs
     if (pauseMs === 0 || this.#over || stdout.isPaused()) return
-    const { server, log } = this.#options
+    const { server, log } = this.options
     if (!this.#floodTold) log.warn({ server }, 'a tool server sends more than is read')
     this.#floodTold = true
     stdout.pause()
