@@ -33,45 +33,26 @@ class Calls:
     def call(self, category, tool, args, named):
         """The tool's result. Raises ToolError."""
         label, message = _request(category, tool, args, named)
-        note = self._begin(label)
-        try:
-            payload, number = self._ask(message, label)
+        with _Told(self._begin(label), label):
+            payload, number = self._usable().ask(message)
             answer = _understand(payload, label)
-            value = self._run_here(label, number, answer) if answer.get("local") is True else answer.get("value")
-        except BaseException as error:
-            note(error)
-            if isinstance(error, errors.ToolError):
-                error.tool = error.tool or label
-                raise error.with_traceback(None) from None
-            raise
-        note(None)
-        return value
+            return self._run_here(label, number, answer) if answer.get("local") is True else answer.get("value")
 
     async def call_async(self, category, tool, args, named):
         """As `call`, for a task."""
         label, message = _request(category, tool, args, named)
-        note = self._begin(label)
-        try:
+        with _Told(self._begin(label), label):
             payload, number = await self._usable().ask_async(message)
             answer = _understand(payload, label)
             if answer.get("local") is not True:
-                value = answer.get("value")
-            elif LOCAL.get(_names(label)) in _SLOW:
-                value = await asyncio.to_thread(self._run_here, label, number, answer)
-            else:
-                value = self._run_here(label, number, answer)
-        except BaseException as error:
-            note(error)
-            if isinstance(error, errors.ToolError):
-                error.tool = error.tool or label
-                raise error.with_traceback(None) from None
-            raise
-        note(None)
-        return value
+                return answer.get("value")
+            if LOCAL.get(_names(label)) in _SLOW:
+                return await asyncio.to_thread(self._run_here, label, number, answer)
+            return self._run_here(label, number, answer)
 
     def request(self, op, **fields):
         """The value that another request than a call is answered with. Raises ToolError."""
-        payload, _ = self._ask({"op": op, **fields}, None)
+        payload, _ = self._usable().ask({"op": op, **fields})
         return _understand(payload, None).get("value")
 
     async def request_async(self, op, **fields):
@@ -82,9 +63,6 @@ class Calls:
         if self._channel is None:
             raise errors.ToolError("this run has no tools", kind="ended")
         return self._channel
-
-    def _ask(self, message, label):
-        return self._usable().ask(message)
 
     def _run_here(self, label, number, answer):
         run = LOCAL.get(_names(label))
@@ -137,6 +115,22 @@ class Calls:
 
 def _say_nothing(error):
     return None
+
+
+class _Told:
+    """Tells `note` how a call ended; a ToolError that leaves it knows its tool, and shows none of the frames it came through."""
+
+    def __init__(self, note, label):
+        self._note, self._label = note, label
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, _kind, error, _trace):
+        self._note(error)
+        if isinstance(error, errors.ToolError):
+            error.tool = error.tool or self._label
+            raise error.with_traceback(None) from None
 
 
 def _request(category, tool, args, named):
