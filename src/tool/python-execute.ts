@@ -124,11 +124,7 @@ export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonA
     const diverged = !isBlocked && isOurs(ended, signal) ? (tools?.diverged ?? null) : null
     const interrupted = !isBlocked && ended.status === 'cancelled' && either.reason instanceof Interruption
     const named: SandboxReport =
-      diverged !== null
-        ? { ...ended, status: 'interrupted', reason: diverged }
-        : interrupted
-          ? { ...ended, status: 'interrupted' }
-          : ended
+      diverged !== null || interrupted ? { ...ended, status: 'interrupted', reason: diverged ?? ended.reason } : ended
     const overBudget = toolbox !== null && tools?.isOverBudget === true
     const withLimit = overBudget ? withBudget(named, toolbox.callsMax) : named
     // A sandbox may say that the code has not started; before the person was asked it had.
@@ -145,19 +141,13 @@ export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonA
       toolCalls: tools?.made ?? [],
       toolDollars: tools?.dollars ?? 0,
     }
-    if (tools === undefined || !isBlocked) {
-      tools?.close()
-      live.release()
-      return answer(makeOutcome(made))
-    }
-    const { blocked } = tools
+    const blocked = isBlocked ? (tools?.blocked ?? []) : []
     const outcome = makeOutcome({ ...made, blockedTools: blocked })
-    if (isApproved || !(await toolLog.note({ step: 'asked', tools: blocked, shown: live.shown }))) {
-      tools.close()
-      live.release()
-      return answer(outcome)
-    }
-    return confirmationRequest(args.code, wallMs, { tools: blocked, outcome, mask })
+    const asks = isBlocked && !isApproved && (await toolLog.note({ step: 'asked', tools: blocked, shown: live.shown }))
+    if (asks) return confirmationRequest(args.code, wallMs, { tools: blocked, outcome, mask })
+    tools?.close()
+    live.release()
+    return answer(outcome)
   }
 
   return {
