@@ -13,7 +13,6 @@ import { mayUseTools } from '../toolbox/mentions.js'
 import type { ToolSource } from '../toolbox/tool-entry.js'
 import { Toolbox } from '../toolbox/toolbox.js'
 import { parseWebConfig, type WebConfig } from '../toolbox/web/web-config.js'
-import { createWebSource } from '../toolbox/web/web-source.js'
 import { readVersion } from '../version.js'
 
 const BUILT_IN = new URL('../toolbox/built-in.json', import.meta.url)
@@ -85,6 +84,13 @@ async function mcpSources(
   return servers.map(config => new McpSource({ ...options, config }))
 }
 
+/** As above: what reads pages takes 3 MB, and is off unless it is asked for. */
+async function webSources(web: WebConfig, log: Logger): Promise<ToolSource[]> {
+  if (web.mode === 'off') return []
+  const { createWebSource } = await import('../toolbox/web/web-source.js')
+  return [createWebSource({ config: { ...web, mode: web.mode }, log })]
+}
+
 /** The tools that code may call; null where the configuration gives it none. */
 export async function openToolbox(
   config: Config,
@@ -101,7 +107,7 @@ export async function openToolbox(
       // A shell could start a Python that no policy restricts.
       subprocesses: facts.subprocesses && !isRestricted,
     }),
-    ...(web.mode === 'off' ? [] : [createWebSource({ config: { ...web, mode: web.mode }, log })]),
+    ...(await webSources(web, log)),
     ...(await mcpSources(servers?.servers ?? [], { log, secrets, environment: env, version: readVersion() })),
   ]
   const catalog = new ToolCatalog({
