@@ -2,7 +2,8 @@ import type { Page } from 'playwright-core'
 
 /**
  * Texts of the page whose colour does not stand out from what is behind it by 4.5 to 1 (WCAG 2, AA), each with its ratio. Of what is behind,
- * only plain colours count, half transparent ones mixed.
+ * only plain colours count, half transparent ones mixed. Colours count as they will be: a button that was just pressed fades from one pair of
+ * colours to the other, and half way there its text and its ground are the same.
  */
 export async function faintTexts(page: Page): Promise<string[]> {
   return await page.evaluate(FAINT_TEXTS)
@@ -10,6 +11,7 @@ export async function faintTexts(page: Page): Promise<string[]> {
 
 /** Runs in the page, where this project's TypeScript knows no types. */
 const FAINT_TEXTS = `(() => {
+  for (const fade of document.getAnimations()) if (fade.effect.getComputedTiming().endTime !== Infinity) fade.finish()
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true })
   const rgba = colour => {
     canvas.clearRect(0, 0, 1, 1)
