@@ -127,7 +127,8 @@ function summary({ status, usage, tool_calls, dollars: cost }: Outcome): string 
   return [
     `${status.replaceAll('_', ' ')} in ${duration(usage.run_ms)}`,
     `CPU ${duration(usage.cpu_ms)}`,
-    `memory ${fileSize(usage.max_rss_bytes)}`,
+    // Short code has ended before its memory was looked at.
+    ...(usage.max_rss_bytes === 0 ? [] : [`memory ${fileSize(usage.max_rss_bytes)}`]),
     ...(calls === 0 ? [] : [`${calls} tool ${calls === 1 ? 'call' : 'calls'}`]),
     dollars(cost),
   ].join(', ')

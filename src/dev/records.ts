@@ -58,6 +58,7 @@ export type BackendEvent =
   /** A mutation was read; what becomes of it is not known yet. */
   | { readonly type: 'requested'; readonly operation: string }
   | { readonly type: 'request_refused'; readonly reason: string }
+  | { readonly type: 'upgrade_refused'; readonly socket: SocketKind; readonly status: number }
   | { readonly type: 'connected'; readonly socket: SocketKind }
   | { readonly type: 'disconnected'; readonly socket: SocketKind; readonly code: number }
   | { readonly type: 'subscribed'; readonly toolNames: readonly string[] }

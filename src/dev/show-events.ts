@@ -55,6 +55,8 @@ export function lineOf(event: Exclude<BackendEvent, { type: 'pushed' | 'delta' |
     case 'request_refused':
     case 'delta_refused':
       return `refused: ${event.reason}`
+    case 'upgrade_refused':
+      return `${event.socket} websocket refused (${event.status})`
     case 'subscribed':
       return `the worker takes calls of ${event.toolNames.join(', ')}`
     case 'unsubscribed':

@@ -104,7 +104,10 @@ export function createSockets(options: SocketOptions): Sockets {
   function upgrade(kind: SocketKind, request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const told = rules.take(['refuse_upgrade', 'hang_upgrade'], { socket: kind })
     if (told !== null) {
-      if (told.kind === 'refuse_upgrade') refuseUpgrade(socket, told.status)
+      if (told.kind === 'refuse_upgrade') {
+        emit({ type: 'upgrade_refused', socket: kind, status: told.status })
+        refuseUpgrade(socket, told.status)
+      }
       return
     }
     const server = kind === 'graphql' ? graphql : delta

@@ -41,6 +41,24 @@ describe('the page of dev', () => {
     await shown.button('Refuse results').click()
     await shown.isIn('completed')
 
+    // No websocket is let in: the call waits until one is again, and the worker tries later and later.
+    await shown.button('Refuse websockets').click()
+    await shown.button('Drop websockets').click()
+    await happened('graphql websocket refused (503)')
+    await shown.run('print("let in")')
+    await shown.isIn('waiting')
+    await shown.button('Refuse websockets').click()
+    await shown.isIn('completed')
+    await shown.connected()
+
+    // The backend neither reads nor sends for a while, on connections that stay open.
+    await shown.button('Go silent').click()
+    await shown.run('print("heard again")')
+    await shown.isIn('waiting')
+    expect(await shown.button('Go silent').getAttribute('aria-pressed')).toBe('true')
+    await shown.button('Go silent').click()
+    await shown.isIn('completed')
+
     // The page itself is loaded anew in the middle of a call, and its editor has what it had.
     await shown.run(SLOW)
     await shown.output.getByText('line 1').waitFor({ timeout: LIMIT_MS })

@@ -33,7 +33,7 @@ describe('exec', () => {
     const program = await exec('import sys\nprint("out")\nprint("err", file=sys.stderr)\n6 * 7')
     expect(program.stdout()).toBe('out\n')
     expect(program.stderr()).toMatch(
-      /^42\nerr\n\[completed in [\d.]+ m?s, CPU [\d.]+ m?s, memory [\d.]+ \w+, \$[\d.]+\]\n$/,
+      /^42\nerr\n\[completed in [\d.]+ m?s, CPU [\d.]+ m?s, (memory [1-9][\d.]* \w+, )?\$[\d.]+\]\n$/,
     )
     expect(await codeOf(program)).toBe(0)
     const failing = await exec('print("before"); raise SystemExit(3)')

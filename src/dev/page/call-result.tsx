@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { fileSize } from '../../tool/quantities.js'
 import { dollars, duration } from '../amounts.js'
 import type { CallDetail } from '../page-protocol.js'
 import { Approval } from './approval.js'
@@ -9,7 +10,7 @@ import { Provenance, ToolCalls } from './provenance.js'
 import { saveText } from './save-text.js'
 import type { KnownCall } from './store.js'
 import { useNow } from './use-now.js'
-import { elapsedMs, fileSize, isOpen, stateOf, ticking } from './words.js'
+import { elapsedMs, isOpen, stateOf, ticking } from './words.js'
 
 interface Props {
   readonly call: KnownCall

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
+import { fileSize } from '../../tool/quantities.js'
 import { safeFileName } from '../file-name.js'
 import { listFiles } from './server.js'
-import { fileSize } from './words.js'
 
 /** What is kept of the call's thread, to be saved; asked for when the call has its answer. Nothing where nothing is. */
 export function KeptFiles({ id }: { readonly id: string }) {

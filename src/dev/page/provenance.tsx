@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
+import { fileSize } from '../../tool/quantities.js'
 import { dollars, duration } from '../amounts.js'
-import { fileSize } from './words.js'
 
 type Facts = Readonly<Record<string, unknown>>
 

@@ -2,14 +2,6 @@ import type { KnownCall } from './store.js'
 
 export type Tone = 'good' | 'bad' | 'busy' | 'ask' | 'calm'
 
-/** "640 B", "12 KB", "3.4 MB": of thousands, as the result above it says. */
-export function fileSize(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} B`
-  const isMega = bytes >= 999_500
-  const count = bytes / (isMega ? 1e6 : 1e3)
-  return `${count < 9.95 ? Math.round(count * 10) / 10 : Math.round(count)} ${isMega ? 'MB' : 'KB'}`
-}
-
 /** The state of a call in words, and the tone of its colour; the words alone say it all. */
 export function stateOf({ summary, isGone }: KnownCall): { readonly words: string; readonly tone: Tone } {
   switch (summary.state) {
