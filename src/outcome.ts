@@ -92,6 +92,8 @@ export interface CollectedFiles {
   readonly files: readonly CollectedFile[]
   /** Paths of files that were put in place before and are not there any more. */
   readonly gone: readonly string[]
+  /** Paths of those that are neither as they were nor among `files`. */
+  readonly unlisted: readonly string[]
   /** To be called when nothing of the contents is needed any more: they count in the memory of the worker. */
   release(): void
 }

@@ -110,6 +110,8 @@ export class ThreadFiles {
   readonly #key: ThreadKey
   readonly #options: FilesOptions
   readonly #health: Health
+  /** Paths that the store has. */
+  #stored: ReadonlySet<string> = new Set()
   #restored: readonly StoredFile[] = []
 
   constructor(key: ThreadKey, options: FilesOptions, health: Health) {
@@ -126,6 +128,7 @@ export class ThreadFiles {
       if (this.#health.isPaused()) throw new StoreError('the store did not answer of late')
       const { files, gone } = await withTimeLimit(within?.list ?? LIST_MS, signal, one => store.list(this.#key, one))
       const { fitting, left } = chosen(files, bounds)
+      this.#stored = new Set(files.map(({ path }) => path))
       this.#restored = fitting
       this.#health.tell(null)
       const reasons = new Map(gone.map(({ path, why }) => [path, why]))
@@ -144,22 +147,35 @@ export class ThreadFiles {
    * Stores what the code has made or changed, and forgets what it has removed where `mayForget`. To be called once the outcome of the
    * call is final.
    */
-  async keep({ files, gone }: CollectedFiles, mayForget: boolean, signal: AbortSignal): Promise<KeptFiles> {
+  async keep({ files, gone, unlisted }: CollectedFiles, mayForget: boolean, signal: AbortSignal): Promise<KeptFiles> {
     const { store, within } = this.#options
-    const refused = new Map<string, string>()
+    const refused = new Map(unlisted.map(path => [path, 'it is not listed']))
     const wanted = files.flatMap(({ path, mime, content, why }) => {
       const problem = why ?? pathProblem(path)
       if (problem !== null) refused.set(path, problem)
       return problem === null && content !== null ? [{ path, mime, content }] : []
     })
     const removed = mayForget ? this.#restored.filter(({ path }) => gone.includes(path)) : []
-    if (wanted.length === 0 && removed.length === 0) return nothingKept(refused)
+    const unchanged = [...refused.keys(), ...(mayForget ? [] : gone)]
+    /** `unsure`: paths of which the store may have the older version. */
+    const notes = (
+      byStore: ReadonlyMap<string, string>,
+      unsure: readonly string[],
+      evicted: readonly string[] = [],
+    ) => [
+      ...refusedNote(new Map([...refused, ...byStore])),
+      ...(evicted.length === 0 ? [] : [`no longer kept, to make room: ${listed(evicted)}`]),
+      ...this.#olderNote('find', unchanged, evicted),
+      ...this.#olderNote('may find', unsure, evicted),
+    ]
+    const nothing = () => ({ stored: new Map(), notes: notes(new Map(), []), done: Promise.resolve() })
+    if (wanted.length === 0 && removed.length === 0) return nothing()
     let done = Promise.resolve()
     try {
       if (this.#health.isPaused()) throw new StoreError('the store did not answer of late')
       return await withTimeLimit(within?.keep ?? KEEP_MS, signal, async one => {
         if (removed.length > 0) await store.remove(this.#key, removed, one)
-        if (wanted.length === 0) return nothingKept(refused)
+        if (wanted.length === 0) return nothing()
         const keeping = store.keep(this.#key, wanted, one)
         done = keeping.then(
           () => {},
@@ -167,22 +183,21 @@ export class ThreadFiles {
         )
         const kept = await keeping
         this.#health.tell(null)
-        const evicted = kept.evicted.length === 0 ? [] : [`no longer kept, to make room: ${listed(kept.evicted)}`]
-        return {
-          stored: kept.stored,
-          notes: [...refusedNote(new Map([...refused, ...kept.refused])), ...evicted],
-          done,
-        }
+        return { stored: kept.stored, notes: notes(kept.refused, [...kept.refused.keys()], kept.evicted), done }
       })
     } catch (error) {
       if (!signal.aborted) this.#health.tell(error)
       const why = signal.aborted ? 'the call was ended' : phraseOf(error)
-      return {
-        stored: new Map(),
-        notes: refusedNote(new Map([...refused, ...wanted.map(file => [file.path, why] as const)])),
-        done,
-      }
+      const lost = new Map(wanted.map(file => [file.path, why]))
+      const unsure = [...lost.keys(), ...removed.map(({ path }) => path)]
+      return { stored: new Map(), notes: notes(lost, unsure), done }
     }
+  }
+
+  /** Nobody must compute on data without knowing that they are stale. */
+  #olderNote(verb: 'find' | 'may find', paths: readonly string[], evicted: readonly string[]): string[] {
+    const older = paths.filter(path => this.#stored.has(path) && !evicted.includes(path))
+    return older.length === 0 ? [] : [`later calls ${verb} the older version of: ${listed(older)}`]
   }
 
   #inputs(
@@ -248,10 +263,6 @@ function chosen(
 
 function failedNote(failed: ReadonlyMap<string, string>): string[] {
   return failed.size === 0 ? [] : [`files of earlier calls that could not be read: ${named(failed)}`]
-}
-
-function nothingKept(refused: ReadonlyMap<string, string>): KeptFiles {
-  return { stored: new Map(), notes: refusedNote(refused), done: Promise.resolve() }
 }
 
 function refusedNote(refused: ReadonlyMap<string, string>): string[] {

@@ -74,10 +74,10 @@ export class Collecting {
   }
 
   /** All that the listing names, with the contents that have come whole. */
-  finish(end: Pick<RunEnd, 'files' | 'files_gone'>): CollectedFiles {
+  finish(end: Pick<RunEnd, 'files' | 'files_gone' | 'files_unlisted'>): CollectedFiles {
     const files = end.files.map(file => this.#file(file))
     this.#pieces.clear()
-    return { files, gone: end.files_gone, release: () => this.drop() }
+    return { files, gone: end.files_gone, unlisted: end.files_unlisted, release: () => this.drop() }
   }
 
   /** Nothing of it is needed any more. */

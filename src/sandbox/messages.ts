@@ -100,6 +100,8 @@ export const RunEnd = z.object({
   }),
   /** Paths of the files of earlier calls that the code has removed. */
   files_gone: z.array(z.string()),
+  /** Paths of those that are neither as they were nor listed. */
+  files_unlisted: z.array(z.string()),
 })
 export type RunEnd = z.infer<typeof RunEnd>
 

@@ -15,10 +15,12 @@ export async function keepFiles(
   try {
     if (thread === null || collected === undefined) return { report: rest, notes: [] }
     if (report.status === 'cancelled' || report.status === 'interrupted') {
-      const some = collected.files.length > 0
+      const some = collected.files.length + collected.unlisted.length > 0
       return {
         report: rest,
-        notes: some ? [`not kept for later calls, since the call was ${report.status}: its files`] : [],
+        notes: some
+          ? [`not kept for later calls, since the call was ${report.status}: its files and what it changed`]
+          : [],
       }
     }
     const mayForget = report.status === 'completed' || report.status === 'failed'

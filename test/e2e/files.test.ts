@@ -61,7 +61,9 @@ describe('files of a chat', () => {
     first.child.kill('SIGTERM')
     const answer = await backend.waitForAnswer(call.fcall_id, 30_000)
     expect(statusOf(answer)).toBe('interrupted')
-    expect(textOf(answer)).toContain('[not kept for later calls, since the call was interrupted: its files]')
+    expect(textOf(answer)).toContain(
+      '[not kept for later calls, since the call was interrupted: its files and what it changed]',
+    )
     await first.exited
     const second = await startWorkerProcess(backend, env)
     const next = backend.pushCall({ ...argumentsOf(READ), ...thread })

@@ -85,6 +85,22 @@ tell(run())`)
     ])
   })
 
+  it('lists files from before first, and names those that are neither as they were nor listed', () => {
+    const found = collected(`known = {}
+for name in ("same", "z", "linked", "named twice", "gone"):
+    open(name, "w").write("before")
+    known[name] = collect.state(os.stat(name))
+for n in range(200): open(f"{n:03}", "w").close()
+open("z", "a").write("!")
+os.remove("gone"); os.remove("linked"); os.symlink("z", "linked"); os.link("named twice", "second")
+tell(run(known=known))`)
+    expect((found['files'] as { path: string }[]).map(({ path: name }) => name)).toEqual([
+      ...Array.from({ length: 199 }, (_, n) => String(n).padStart(3, '0')),
+      'z',
+    ])
+    expect(found).toMatchObject({ files_more: 1, files_gone: ['gone'], files_unlisted: ['linked', 'named twice'] })
+  })
+
   it('ends in time where nobody takes what it reads, and where there is no end of entries', () => {
     const late = collected(`for n in range(3): open(str(n), "w").write("x")
 def slow(index, data): time.sleep(0.3); return True

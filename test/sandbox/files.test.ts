@@ -81,8 +81,11 @@ open("same", "r+").write("SAME")
 os.utime("same", ns=(0, 0)) if hasattr(os, "utime") else None
 open("more", "a").write("!")
 os.remove("removed")
-os.rename("renamed", "under another name")`,
+os.rename("renamed", "under another name")
+os.remove("linked")
+os.symlink("same", "linked")`,
       all(
+        input('linked', 'l'),
         input('same', 'same'),
         input('more', 'more'),
         input('removed', 'x'),
@@ -92,7 +95,7 @@ os.rename("renamed", "under another name")`,
     )
     expect(report.stderr.text).toBe('')
     expect(contents(report)).toEqual({ same: 'SAME', more: 'more!', 'under another name': 'y' })
-    expect(report.collected?.gone).toEqual(['removed', 'renamed'])
+    expect(report.collected).toMatchObject({ gone: ['removed', 'renamed'], unlisted: ['linked'] })
   })
 
   it('of earlier calls that can not be had are left out, and those that can not be placed are named', async () => {

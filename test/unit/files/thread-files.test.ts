@@ -17,7 +17,12 @@ const made = (path: string, content: string | null = 'x', why: string | null = n
   content: content === null ? null : Buffer.from(content),
   why,
 })
-const collected = (files: CollectedFile[], gone: string[] = []): CollectedFiles => ({ files, gone, release: () => {} })
+const collected = (files: CollectedFile[], gone: string[] = [], unlisted: string[] = []): CollectedFiles => ({
+  files,
+  gone,
+  unlisted,
+  release: () => {},
+})
 
 /** A store that has `files`, with what a test changes of it. */
 function store(files: StoredFile[], changes: Partial<FileStore> = {}): FileStore & { removed: string[] } {
@@ -116,6 +121,43 @@ describe('the files of a thread', () => {
     expect(behind.removed).toEqual([])
     await thread.keep(collected([], ['a', 'never there']), true, signal)
     expect(behind.removed).toEqual(['a'])
+  })
+
+  it('come back as they were where a change of them is not kept, which is said', async () => {
+    const before = ['big', 'link', 'lost', 'no room', 'pushed out', 'removed'].map(path => stored(path, 1))
+    const keep: FileStore['keep'] = async () => ({
+      stored: new Map(),
+      refused: new Map([['no room', 'the disk is full']]),
+      evicted: ['pushed out'],
+    })
+    const { thread } = open(store(before, { keep }))
+    const late = made('pushed out', null, 'there was no time')
+    const changed = [made('big', null, 'larger than 16 MiB'), made('no room'), made('new', null, 'too many'), late]
+    const one = thread()
+    await one.restore(signal)
+    expect((await one.keep(collected(changed, ['removed'], ['link']), false, signal)).notes).toEqual([
+      'not kept for later calls: link (it is not listed), big (larger than 16 MiB), new (too many), ' +
+        'pushed out (there was no time), no room (the disk is full)',
+      'no longer kept, to make room: pushed out',
+      'later calls find the older version of: link, big, removed',
+      'later calls may find the older version of: no room',
+    ])
+  })
+
+  it('may come back as they were where the store fails, which is said', async () => {
+    const failing = async () => {
+      throw new StoreError('the store refused (x)')
+    }
+    const { thread } = open(store([stored('a', 1), stored('b', 1), stored('c', 1)], { keep: failing, remove: failing }))
+    const one = thread()
+    await one.restore(signal)
+    expect((await one.keep(collected([made('a'), made('new')], ['b']), true, signal)).notes).toEqual([
+      'not kept for later calls: a (the store refused (x)), new (the store refused (x))',
+      'later calls may find the older version of: a, b',
+    ])
+    expect((await one.keep(collected([], ['b']), true, signal)).notes).toEqual([
+      'later calls may find the older version of: b',
+    ])
   })
 
   it('cost no call when the store fails: one line tells it, and one when it works again', async () => {

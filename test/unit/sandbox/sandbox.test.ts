@@ -27,6 +27,7 @@ const END: Omit<RunEnd, 'event'> & { event: 'end' } = {
   files_partial: null,
   files_other: { links: 0, hard_links: 0, special: 0 },
   files_gone: [],
+  files_unlisted: [],
 }
 const EXIT: GuestExit = { event: 'exit', sandbox: 1, code: 0, signal: null, cpu_ms: 1, max_rss_bytes: 1 }
 

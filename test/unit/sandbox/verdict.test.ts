@@ -27,6 +27,7 @@ const end = (cause: RunEnd['cause'], rest: Partial<RunEnd> = {}): RunEnd => ({
   files_partial: null,
   files_other: { links: 0, hard_links: 0, special: 0 },
   files_gone: [],
+  files_unlisted: [],
   ...rest,
 })
 

@@ -32,6 +32,7 @@ it('lets go of the memory of files only when a store that hangs holds them no mo
     collected: {
       files: [{ ...file, content: Buffer.from('a'), why: null }],
       gone: [],
+      unlisted: [],
       release: () => {
         isReleased = true
       },

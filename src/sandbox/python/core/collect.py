@@ -12,6 +12,7 @@ import time
 LISTED = 200
 MAX_DEPTH = 16
 CHUNK = 256 << 10
+GONE = "gone"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -129,22 +130,21 @@ class Workspace:
         finally:
             os.close(folder)
 
-    def is_gone(self, path):
-        """Whether nothing has this path any more; False where that can't be found out."""
+    def state_of(self, path):
+        """state() of what has this path now; GONE where nothing has it any more, None where that can't be found out."""
         names = path.split("/")
         try:
             folder = self._descend(names[:-1])
         except (FileNotFoundError, NotADirectoryError):
-            return True
+            return GONE
         except OSError:
-            return False
+            return None
         try:
-            os.stat(names[-1], dir_fd=folder, follow_symlinks=False)
-            return False
+            return state(os.stat(names[-1], dir_fd=folder, follow_symlinks=False))
         except FileNotFoundError:
-            return True
+            return GONE
         except OSError:
-            return False
+            return None
         finally:
             os.close(folder)
 
@@ -157,29 +157,40 @@ def collect(workspace, order, known, most_entries, send):
 
     order: {"all": whether contents of all files are wanted, else of images; "files", "file_bytes", "bytes": the most}, or None for no
     contents. known: {path: state()} of files that were there before the code, which count only when they are not as they were.
-    Listed are at most LISTED files in order of path; names that are not UTF-8 with escapes. A file of which all was handed over has
-    an "index", one of which it should have been has a "why".
+    Listed are at most LISTED files in order of path, `known` ones before others; names that are not UTF-8 with escapes. A file of which all
+    was handed over has an "index", one of which it should have been has a "why". A known one that is neither listed nor gone nor as
+    it was is "unlisted": replaced by a link, for example, or not looked at in time.
     """
     workspace.walk(most_entries)
     found = [file for file in workspace.files if known.get(file[1]) != state(file[2])]
-    found.sort(key=lambda file: file[1])
+    found.sort(key=lambda file: (file[1] not in known, file[1]))
     more = max(0, len(found) - LISTED)
-    found = found[:LISTED]
+    found = sorted(found[:LISTED], key=lambda file: file[1])
     listed = [{"path": path, "bytes": status.st_size} for _, path, status in found]
     if order is not None:
         _hand_over(workspace, order, found, listed, send)
+    now = {path: workspace.state_of(path) for path in known}
+    told = {file["path"] for file in listed}
     return {
         "files": listed,
         "files_more": more,
         "files_partial": workspace.partial,
         "files_other": workspace.other,
-        "files_gone": [path for path in known if workspace.is_gone(path)],
+        "files_gone": [path for path in known if now[path] == GONE],
+        "files_unlisted": [path for path in known if now[path] not in (GONE, known[path]) and path not in told],
     }
 
 
-def nothing():
+def nothing(known):
     """What there is to say of a workspace that the code has locked."""
-    return {"files": [], "files_more": 0, "files_partial": "unreadable", "files_other": {}, "files_gone": []}
+    return {
+        "files": [],
+        "files_more": 0,
+        "files_partial": "unreadable",
+        "files_other": {},
+        "files_gone": [],
+        "files_unlisted": list(known),
+    }
 
 
 def _hand_over(workspace, order, found, listed, send):

@@ -286,12 +286,12 @@ class Run:
                 w.flush()
             return len(w.outgoing) < BACKLOG
 
+        known = {} if self._inputs is None else self._inputs.known
         try:
             place = collect.Workspace(w.place, w.world.own_tree, deadline)
         except OSError:
-            return collect.nothing()
+            return collect.nothing(known)
         try:
-            known = {} if self._inputs is None else self._inputs.known
             return collect.collect(place, self._order.get("collect"), known, self._limits["workspace_files"] + 64, send)
         finally:
             place.close()
