@@ -1,4 +1,14 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -161,6 +171,37 @@ except tools.ToolError as error: print(error)`,
     expect(done[0]?.['bytes']).toBe(
       Buffer.byteLength('{"status": "ok", "path": "a/b/c.txt", "bytes_written": 7, "dirs_created": true}'),
     )
+  })
+
+  it('keeps the mode of a file and, where it can not be written, the file', async () => {
+    put('run.sh', 'old')
+    put('thing', 'old')
+    chmodSync(path.join(work, 'run.sh'), 0o775)
+    const code = `
+import os, resource
+from concurrent.futures import ThreadPoolExecutor
+os.mkfifo("pipe")
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+print(tools.files.write_file("run.sh", "new")["bytes_written"])
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(lambda n: tools.files.write_file(f"many/deep/{n}", "x"), range(20)))
+for name in ("thing", "sub/thing", "thing/x", "pipe"):
+    try: tools.files.write_file(name, "x" * 200)
+    except tools.ToolError as error: print(error)`
+    expect((await printed(code, { work })).trim().split('\n')).toEqual([
+      '3',
+      "thing can't be written: File too large; nothing was changed",
+      "sub/thing can't be written: File too large; nothing was changed",
+      "thing/x can't be written: thing is no folder; nothing was changed",
+      'pipe is not a regular file but a pipe, socket or device',
+    ])
+    expect([get('run.sh'), get('thing'), statSync(path.join(work, 'run.sh')).mode & 0o777]).toEqual([
+      'new',
+      'old',
+      0o775,
+    ])
+    expect(readdirSync(work).sort()).toEqual(['many', 'pipe', 'run.sh', 'thing'])
+    expect(readdirSync(path.join(work, 'many/deep'))).toHaveLength(20)
   })
 })
 

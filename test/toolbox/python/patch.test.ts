@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -156,6 +156,74 @@ describe('files.patch of several files', () => {
       "  Update b.txt: the line 'nowhere' is not in it",
     ])
     expect([get('a.txt'), get('b.txt')]).toEqual(['x\nx\n', 'b\n'])
+  })
+
+  it('changes nothing where a file would be a folder, or can not be written', async () => {
+    put('z', 'old\n')
+    put('x', 'x\n')
+    const change = '*** Update File: z\n-old\n+new\n'
+    const given = (rest: string) => JSON.stringify(`*** Begin Patch\n${change}${rest}*** End Patch`)
+    const code = `
+import os, resource
+def attempt(patch):
+    try: tools.files.patch(mode="patch", patch=patch)
+    except tools.ToolError as error: print(error)
+attempt(${given('*** Add File: z/b\n+b\n')})
+attempt(${given('*** Delete File: x\n*** Add File: z2/a\n+a\n*** Add File: z2/a/b\n+b\n')})
+attempt(${given('*** Add File: x/b\n+b\n')})
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+attempt(${given(`*** Delete File: x\n*** Add File: sub/deep/big\n+${'b'.repeat(200)}\n`)})
+replace = os.replace
+def fails(source, target):
+    if target.endswith("/last"): raise OSError(5, "Input/output error")
+    replace(source, target)
+os.replace = fails
+attempt(${given('*** Delete File: x\n*** Add File: first\n+f\n*** Add File: last\n+l\n')})`
+    expect((await printed(code, { work })).trim().split('\n')).toEqual([
+      'no file was changed, since the patch does not fit:',
+      '  z/b: z is to be a file, not a folder',
+      'no file was changed, since the patch does not fit:',
+      '  z2/a/b: z2/a is to be a file, not a folder',
+      "x/b can't be written: x is no folder; nothing was changed",
+      "sub/deep/big can't be written: File too large; nothing was changed",
+      "last can't be written: Input/output error; nothing was changed",
+    ])
+    expect([get('z'), get('x'), readdirSync(work).sort()]).toEqual(['old\n', 'x\n', ['x', 'z']])
+  })
+
+  it('keeps modes, of moved files too, and makes a folder in the place of a file', async () => {
+    for (const name of ['run', 'moved', 'one']) {
+      put(name, `${name}\n`)
+      chmodSync(path.join(work, name), 0o775)
+    }
+    const patch = `*** Begin Patch
+*** Add File: moved/more
++more
+*** Update File: one
+*** Move to: two
+-one
++two
+*** Move File: moved -> bin/moved
+*** Add File: new
++1
+*** Update File: new
+-1
++2
+*** End Patch`
+    expect(await patched({ path: 'run', old_string: 'run', new_string: 'ran' }, { mode, patch })).toMatchObject([
+      { success: true },
+      { success: true },
+    ])
+    const modes = ['run', 'two', 'bin/moved'].map(name => (statSync(path.join(work, name)).mode & 0o777).toString(8))
+    expect(modes).toEqual(['775', '775', '775'])
+    expect(['run', 'two', 'bin/moved', 'moved/more', 'new'].map(get)).toEqual([
+      'ran\n',
+      'two\n',
+      'moved\n',
+      'more\n',
+      '2\n',
+    ])
+    expect(readdirSync(work).sort()).toEqual(['bin', 'moved', 'new', 'run', 'two'])
   })
 
   it('says what is no patch', async () => {

@@ -2,7 +2,7 @@
 
 import os
 
-from . import places
+from . import places, staging
 from .places import Failure
 
 LARGEST_SCANNED = 256 << 20
@@ -74,20 +74,13 @@ def write_file(path, content):
         raise Failure(f"content must be text, not {type(content).__name__}; for bytes use open(path, 'wb') in the code")
     if os.path.isdir(real):
         raise Failure(f"{path} is a folder")
-    folder = os.path.dirname(real)
-    made = not os.path.isdir(folder)
-    try:
-        os.makedirs(folder, exist_ok=True)
-        data = content.encode()
-        write_bytes(real, data)
-    except OSError as error:
-        raise Failure(f"{path} can't be written: {error.strerror}") from None
+    exists = os.path.lexists(real)
+    if exists:
+        places.regular_file(path)
+    data = content.encode()
+    made = not os.path.isdir(os.path.dirname(real))
+    staging.put({real: (data, real if exists else None)})
     return {"status": "ok", "path": places.shown(real), "bytes_written": len(data), "dirs_created": made}
-
-
-def write_bytes(real, data):
-    with open(real, "wb") as file:
-        file.write(data)
 
 
 def is_binary(sample):

@@ -3,8 +3,8 @@
 import difflib
 import re
 
-from . import places, v4a
-from .files import read_text, write_bytes
+from . import places, staging, v4a
+from .files import read_text
 from .places import Failure
 
 _NEAR = 3
@@ -28,7 +28,7 @@ def patch(path=None, old_string=None, new_string=None, replace_all=False, mode="
         raise Failure("old_string and new_string are the same: there is nothing to change")
     real, text = read_text(path)
     new_text, count = replace(text, old_string, new_string, replace_all, path)
-    write_bytes(real, new_text.encode())
+    staging.put({real: (new_text.encode(), real)})
     name = places.shown(real)
     return {
         "success": True,

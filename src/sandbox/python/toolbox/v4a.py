@@ -12,14 +12,14 @@
     *** Move File: path -> new path
     *** End Patch
 
-All of it is checked before anything is written.
+It is applied whole or not at all.
 """
 
 import os
 import re
 
-from . import places
-from .files import read_text, write_bytes
+from . import places, staging
+from .files import read_text
 from .places import Failure
 
 _BEGIN = re.compile(r"\*\*\*\s*Begin\s+Patch\s*$")
@@ -78,12 +78,13 @@ def parse(text):
 
 def apply(text, diff):
     """Checks all, then writes. diff: of (name, old text or None, new text or None)."""
-    before, after, faults = {}, {}, []
+    before, after, modes, faults = {}, {}, {}, []
     for part in parse(text):
         try:
-            _plan(part, before, after)
+            _plan(part, before, after, modes)
         except places.errors.ToolError as error:
             faults.append(f"  {part.what} {part.path}: {error}")
+    faults += [f"  {places.shown(real)}: {places.shown(file)} is to be a file, not a folder" for real, file in _below(after)]
     if faults:
         raise Failure("\n".join(["no file was changed, since the patch does not fit:", *faults]), details={"success": False})
     changed = {real: after[real] for real in after if after[real] != before[real]}
@@ -94,21 +95,28 @@ def apply(text, diff):
         name, old = places.shown(real), before[real]
         result["diff"] += diff(name, old, new)
         result["files_created" if old is None else "files_deleted" if new is None else "files_modified"].append(name)
-        if new is None:
-            os.unlink(real)
-        else:
-            os.makedirs(os.path.dirname(real), exist_ok=True)
-            write_bytes(real, new.encode())
+    staging.put({real: (None if new is None else new.encode(), modes.get(real)) for real, new in changed.items()})
     return result
 
 
-def _plan(part, before, after):
+def _below(after):
+    """(file, file above it), where both are there afterwards."""
+    for real, new in after.items():
+        above = os.path.dirname(real) if new is not None else "/"
+        while above != "/":
+            if after.get(above) is not None:
+                yield real, above
+            above = os.path.dirname(above)
+
+
+def _plan(part, before, after, modes):
+    """modes: the files whose mode a file gets, as in staging.put."""
     real = places.resolve(part.path)
     if part.what == "Add":
         _take_place(real, before, after)
         after[real] = "".join(f"{text}\n" for _, lines in part.hunks for sign, text in lines if sign != "-")
         return
-    old = _current(part.path, real, before, after)
+    old = _current(part.path, real, before, after, modes)
     if part.what == "Delete":
         after[real] = None
         return
@@ -120,14 +128,15 @@ def _plan(part, before, after):
     if part.target:
         target = places.resolve(part.target)
         _take_place(target, before, after)
-        after[real], after[target] = None, new
+        after[real], after[target], modes[target] = None, new, modes.get(real)
     else:
         after[real] = new
 
 
-def _current(path, real, before, after):
+def _current(path, real, before, after, modes):
     if real not in after:
         before[real] = after[real] = read_text(path)[1]
+        modes[real] = real
     if after[real] is None:
         raise Failure("the patch has removed it before")
     return after[real]
