@@ -23,6 +23,12 @@ describe.each([
 ] as const)('what is shown in the %s tier', (tier, preload) => {
   const room = sharedRoom({ ...SHOWING, tier, preload: [...preload] })
   const run = (code: string, wallMs = 20_000) => room().run(code, { wallMs })
+  /** Images among the files are shown as well. */
+  const runWithFiles = async (code: string) => {
+    const report = await room().run(code, { files: { inputs: [], all: false } })
+    report.collected?.release()
+    return report
+  }
 
   it.each<[string, string, string[]]>([
     ['a figure that is open at the end', PLOT, ['640x480']],
@@ -104,11 +110,31 @@ describe.each([
   })
 
   it('is known to have been saved, so that a file of it is not shown once more', async () => {
-    const { shown, status } = await run(
+    const { shown, status } = await runWithFiles(
       `${PLOT}plt.savefig("before.png")\nplt.show()\nplt.plot([1])\nf = plt.gcf()\ndisplay(f)\nf.savefig("after")\nplt.title("t")`,
     )
     expect(status).toBe('completed')
     expect(shown.images).toBe(3)
+  })
+
+  it.each<[string, string, number]>([
+    [
+      'displayed, in each step of a loop',
+      'for n in range(3):\n    line.set_ydata([n, 1, 1])\n    f.canvas.draw()\n    display(f)',
+      3,
+    ],
+    ['shown', 'plt.show(block=False)\nline.set_ydata([0, 1, 1])\nf.canvas.draw()', 2],
+    ['shown, by a pause', 'plt.show(block=False)\nline.set_ydata([0, 1, 1])\nplt.pause(0.001)', 2],
+    ['saved, besides the file', 'f.savefig("a.png")\nline.set_ydata([0, 1, 1])\nf.canvas.draw()', 2],
+    ['saved, but not where that drew no change', 'f.savefig("a.png")\nf.canvas.draw()', 1],
+    ['saved, but not where it was only saved elsewhere', 'f.savefig("a.png")\nimport io\nf.savefig(io.BytesIO())', 1],
+  ])('is what a figure has become that was drawn with a change since it was %s', async (_when, code, images) => {
+    const { shown, status } = await runWithFiles(
+      `import matplotlib.pyplot as plt\nf, axes = plt.subplots()\nline, = axes.plot([1, 2, 3])\n${code}`,
+    )
+    expect(status).toBe('completed')
+    expect(new Set(shown.parts.map(part => part.m_content)).size).toBe(images)
+    expect(shown.images).toBe(images)
   })
 
   it(`is at most eight images, and the others are not drawn`, async () => {

@@ -1,6 +1,7 @@
 """Figures of matplotlib: show() shows them and closes them, and those that are open at the end are shown then.
 
-A figure that was shown or saved and not changed since is not shown again: matplotlib notes in `stale` whether one was changed.
+A figure that was shown or saved and not changed since is not shown again. matplotlib notes in `stale` whether one was changed since it
+was drawn, whoever drew it; so before each drawing that is taken over.
 """
 
 import functools
@@ -17,17 +18,29 @@ _pausing = 0
 
 
 class State:
-    """name: under which it was shown, or None. saved: paths in the workspace that hold it as it is."""
+    """name: under which it was shown, or None. saved: paths in the workspace that hold it as it is. changed: it was drawn with a
+    change since."""
 
     def __init__(self):
         self.name = None
         self.saved = []
+        self.changed = False
 
 
 def _state(figure):
     if figure not in _states:
         _states[figure] = State()
     return _states[figure]
+
+
+def _is_changed(figure):
+    return figure.stale or figure in _states and _states[figure].changed
+
+
+def _settle(figure, changed=False):
+    """After a drawing of ours: whether what was shown or saved last is another picture."""
+    _state(figure).changed = changed
+    figure.stale = False
 
 
 def _class():
@@ -47,7 +60,7 @@ def _managers():
 def show(to, figure):
     """Shows a figure as it is now; not if it is shown already."""
     state = _state(figure)
-    if figure.stale:
+    if _is_changed(figure):
         state.saved.clear()
     elif state.name is not None:
         return
@@ -64,7 +77,7 @@ def show(to, figure):
         return
     to.image(name, data, state.saved)
     state.name = name
-    figure.stale = False
+    _settle(figure)
 
 
 def _drawn(figure):
@@ -115,12 +128,21 @@ def hook_figure(module):
     global _plain_savefig
     kind = module.Figure
     _plain_savefig = kind.savefig
-    plain_savefig, plain_show = kind.savefig, kind.show
+    plain_draw, plain_savefig, plain_show = kind.draw, kind.savefig, kind.show
+
+    @functools.wraps(plain_draw)
+    def draw(self, *args, **kwargs):
+        if self.stale and self in _states:
+            _states[self].changed = True
+        return plain_draw(self, *args, **kwargs)
 
     @functools.wraps(plain_savefig)
     def savefig(self, fname, *args, **kwargs):
-        changed = self.stale
-        result = plain_savefig(self, fname, *args, **kwargs)
+        changed = _is_changed(self)
+        try:
+            result = plain_savefig(self, fname, *args, **kwargs)
+        finally:
+            _settle(self, changed)  # saving it has drawn it
         try:
             _note_saved(self, fname, kwargs.get("format"), changed)
         except Exception:
@@ -133,7 +155,7 @@ def hook_figure(module):
         if to is not None:
             show(to, self)
 
-    kind.savefig, kind.show = savefig, show_one
+    kind.draw, kind.savefig, kind.show = draw, savefig, show_one
 
 
 def _note_saved(figure, fname, form, changed):
@@ -147,7 +169,7 @@ def _note_saved(figure, fname, form, changed):
     if changed:
         state.saved.clear()
         state.name = None
-    figure.stale = False
+    _settle(figure)
     if not path.startswith(to.work + "/"):
         return
     path = path[len(to.work) + 1 :]
