@@ -1,7 +1,13 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { builtInSources } from '../../../src/toolbox/built-in.js'
+import { bindArguments } from '../../../src/toolbox/parameters.js'
+import type { Json } from '../../../src/toolbox/tool-entry.js'
+import { createWebSource } from '../../../src/toolbox/web/web-source.js'
 import { pythons } from '../../sandbox/seccomp/run.js'
 import { printed, runCode } from './support/run-code.js'
 
+const BUILT_IN = JSON.parse(readFileSync(new URL('../../../src/toolbox/built-in.json', import.meta.url), 'utf8'))
 const ROWS = `
 import datetime, json, re
 from tools import query
@@ -151,7 +157,7 @@ describe('hermes_tools', () => {
 from hermes_tools import web_search, web_extract, read_file, write_file, search, search_files, patch, terminal, json_parse, shell_quote, retry
 import hermes_tools, inspect
 assert search is search_files and hermes_tools.ToolError
-assert web_search("cats", limit=3) == {"data": {"web": [{"url": "u", "title": "cats", "description": "d"}]}}
+assert web_search("cats", limit=3) == {"success": True, "data": {"web": [{"url": "u", "title": "cats", "description": "d", "position": 1}]}}
 assert web_extract(["u"])["results"][0]["content"] == "c" and web_extract("u", char_limit=5)["results"][0]["url"] == ["u"]
 assert write_file("a.py", "x = 1\\ny = 2\\n") == {"status": "ok", "path": "a.py", "bytes_written": 12, "dirs_created": False}
 assert write_file(path="b.py", content="z", cross_profile=True)["bytes_written"] == 1
@@ -181,6 +187,52 @@ print(inspect.signature(read_file), inspect.signature(terminal))`
     )
   })
 
+  it('takes numbers and flags as its prompts give them, within the bounds of the tools', async () => {
+    type Arguments = { readonly [name: string]: Json }
+    const search = { url: 'http://127.0.0.1/', key: null }
+    const web = createWebSource({
+      config: { mode: 'allow', search, ports: [], deniedNetworks: [] },
+      log: { warn: () => {} },
+    })
+    const sources = [...builtInSources(BUILT_IN, { subprocesses: true }), web]
+    const entries = (await Promise.all(sources.map(one => one.tools(new AbortController().signal)))).flat()
+    await web.close()
+    const code = `
+import sys
+from hermes_tools import *
+write_file("a", "x\\nx\\n")
+for one in (0, -3, "20", "2.0", 2.7, None, "many", sys.maxsize, float("inf"), [1]):
+    read_file("a", offset=one, limit=one)["content"]
+    search("x", limit=one, offset=one, context=one)["matches"]
+    web_search("q", limit=one)
+    web_extract("u", char_limit=one)
+    terminal("true", timeout=one if one in ("20", 2.7) else None)
+for one in (0, -1, "soon", float("nan")): terminal("true", timeout=one)
+assert patch("a", "x", "y", replace_all="true")["success"] and "error" in patch("a", "y", "z", replace_all="False")
+print(len(web_extract(["u"] * 12)["results"][0]["url"]))`
+    const ended = await runCode(code)
+    expect([ended.stdout, ended.stderr]).toEqual([
+      '10\n',
+      'note: web_extract() reads 10 pages in a call: the other 2 are left out\n',
+    ])
+    for (const { category, tool, kw } of ended.calls) {
+      const entry = entries.find(one => one.category === category && one.name === tool)
+      if (entry === undefined) throw new Error(`no tool ${category}.${tool}`)
+      expect(bindArguments(entry, { category: entry.category, tool: entry.name }, [], kw as Arguments)).toEqual({
+        args: kw,
+      })
+    }
+    const given = (tool: string, name: string) =>
+      ended.calls.filter(one => one['tool'] === tool).map(one => (one['kw'] as Arguments)[name])
+    expect(given('read_file', 'offset')).toEqual([1, 1, 20, 2, 2, 1, 1, 2 ** 53, 1, 1])
+    expect(given('read_file', 'limit')).toEqual([1, 1, 20, 2, 2, 2000, 2000, 2 ** 53, 2000, 2000])
+    expect(given('search', 'offset')).toEqual([0, 0, 20, 2, 2, 0, 0, 2 ** 53, 0, 0])
+    expect(given('web_search', 'limit')).toEqual([1, 1, 20, 2, 2, 5, 5, 20, 5, 5])
+    const none = undefined
+    expect(given('web_extract', 'char_limit')).toEqual([200, 200, 200, 200, 200, none, none, 200_000, none, none, none])
+    expect(given('terminal', 'timeout')).toEqual([none, none, 20, none, 2.7, ...Array(9).fill(none)])
+  })
+
   it('returns what went wrong, and raises only what ends the run', async () => {
     const code = `
 from hermes_tools import *
@@ -204,7 +256,7 @@ except Exception as error: print(type(error).__name__, error)`
       "{'error': 'File not found: nope'} {'error': 'path has a null character'}",
       "{'error': 'File not found: nar.txt; did you mean near.txt?', 'similar_files': ['near.txt']}",
       "{'error': 'old_string is 2 times in near.txt (lines 1, 1): add lines around it to make it unique, or pass replace_all=True', 'success': False, 'matches': 2}",
-      "{'error': 'no: denied'} {'error': 'no: budget'} {'data': {'web': []}}",
+      "{'error': 'no: denied'} {'error': 'no: budget'} {'success': True, 'data': {'web': []}}",
       'ToolNeedsConfirmation no: ask',
     ])
   })
