@@ -1,18 +1,15 @@
 import type { Logger } from 'pino'
+import { answerWithin, bytesOf, cutTo, shortened } from './answer-size.js'
 import { type Delivery, deliverWithRetry } from './backend/deliver.js'
 import { BackendError, classifyBackendError } from './backend/errors.js'
 import type { BackendApi } from './backend/http.js'
 import type { CallIdentity } from './backend/protocol.js'
 import type { Config } from './config.js'
 import type { Journal, StoredAnswer } from './journal/journal.js'
-import type { Outcome, Part } from './outcome.js'
+import type { Outcome } from './outcome.js'
 import type { PostingRoom } from './posting-room.js'
 import type { Reply } from './tool/tool.js'
-import { wireContent } from './tool/wire-content.js'
 
-/** An answer that was refused as too large is cut to this share of its size, again and again, but not below LEAST_BYTES. */
-const SHORTER_SHARE = 1 / 4
-const LEAST_BYTES = 2_048
 /** An answer of this size that found no end in time so often is taken for one that is too large for its wire. */
 const SLOW_BYTES = 256 * 1024
 const SLOW_TIMES = 3
@@ -69,12 +66,12 @@ export async function deliverReply(
   const { call, key } = answering
   switch (reply.kind) {
     case 'answer': {
-      const answer: StoredAnswer = {
-        content: wireContent(reply.content, context.config.resultMaxBytes),
-        provenance: JSON.stringify({ system: context.config.serviceName, ...reply.provenance }),
+      const { serviceName, resultMaxBytes } = context.config
+      const answer = answerWithin(resultMaxBytes, reply.content, {
+        provenance: JSON.stringify({ system: serviceName, ...reply.provenance }),
         dollars: reply.dollars,
         asPlaceholder: false,
-      }
+      })
       await context.journal.settled(key, answer)
       return await postOrPutOff(answering, answer, context, log)
     }
@@ -146,7 +143,7 @@ export async function postOrPutOff(
       log.debug({ bytes: bytesOf(answer) }, 'answer waits on disk until there is room to post it')
       return { delivery: { delivered: false, why: 'put_off', attempts: 0 }, safe: journal.undelivered(key) }
     }
-    posted = cutTo(answer, SQUEEZED_BYTES)
+    posted = cutTo(SQUEEZED_BYTES, answer)
     await journal.settled(key, posted)
     room.squeeze(bytesOf(posted))
   }
@@ -155,10 +152,6 @@ export async function postOrPutOff(
   } finally {
     room.give(bytesOf(posted))
   }
-}
-
-function bytesOf({ content, provenance }: StoredAnswer): number {
-  return Buffer.byteLength(content, 'utf8') + Buffer.byteLength(provenance, 'utf8')
 }
 
 /**
@@ -187,7 +180,7 @@ export async function postAnswer(
     if (!delivery.delivered && delivery.why === 'refused' && isTooLarge(delivery.error)) {
       const shorter = shortened(sent)
       if (shorter !== null) {
-        log.warn({ bytes: sent.content.length, reason: delivery.error.message }, 'answer is too large, shortening it')
+        log.warn({ bytes: bytesOf(sent), reason: delivery.error.message }, 'answer is too large, shortening it')
         await context.journal.settled(key, shorter)
         sent = shorter
         timeouts.times = 0
@@ -229,23 +222,13 @@ function left({ giveUpAtMs }: Answering): number {
 const TOO_SLOW = `did not get through in time ${SLOW_TIMES} times, and is large`
 
 /** Counts what found no end in time. */
-function isTooSlow(error: unknown, { content }: StoredAnswer, timeouts: { times: number }): boolean {
+function isTooSlow(error: unknown, answer: StoredAnswer, timeouts: { times: number }): boolean {
   if (!(error instanceof BackendError && error.timedOut)) return false
   timeouts.times++
-  return timeouts.times >= SLOW_TIMES && Buffer.byteLength(content) >= SLOW_BYTES
+  return timeouts.times >= SLOW_TIMES && bytesOf(answer) >= SLOW_BYTES
 }
 
 /** The largest result that is accepted is unknown (docs/protocol.md, "Errors"), so a refusal for size may come in any of these. */
 function isTooLarge(error: BackendError): boolean {
   return error.status === 413 || /too (large|long|big)|payload too|exceeds the (limit|maximum)/i.test(error.message)
-}
-
-/** A shorter version that says what was left out; null if it is short already. */
-function shortened(answer: StoredAnswer): StoredAnswer | null {
-  const bytes = Buffer.byteLength(answer.content, 'utf8')
-  return bytes <= LEAST_BYTES ? null : cutTo(answer, Math.max(LEAST_BYTES, Math.floor(bytes * SHORTER_SHARE)))
-}
-
-function cutTo(answer: StoredAnswer, maxBytes: number): StoredAnswer {
-  return { ...answer, content: wireContent(JSON.parse(answer.content) as string | readonly Part[], maxBytes) }
 }

@@ -69,6 +69,16 @@ export function provenanceOf({ config, facts, version, workerId }: OutcomeContex
   }
 }
 
+/** What remains of a provenance that is too long. */
+const LEAST = new Set(['system', 'status', 'started', 'code_sha256', 'limit', 'dollars', 'subchats_started'])
+
+/** A provenance, as JSON, without what may be of any length; null where that would not be shorter. */
+export function leastProvenance(provenance: string): string | null {
+  const entries = Object.entries(JSON.parse(provenance) as Record<string, unknown>)
+  const least = JSON.stringify({ ...Object.fromEntries(entries.filter(([name]) => LEAST.has(name))), truncated: true })
+  return Buffer.byteLength(least, 'utf8') < Buffer.byteLength(provenance, 'utf8') ? least : null
+}
+
 function inForce(layer: Layer): true | string {
   return layer.inForce || cleanText(layer.why ?? 'not in force')
 }

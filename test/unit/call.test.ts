@@ -298,6 +298,27 @@ describe('an answer that the backend refuses', () => {
     expect(posts.at(-1)?.answer.content).toBe(last)
   })
 
+  it('for its provenance is posted with the least of it, and whole else', async () => {
+    const files = Array.from({ length: 100 }, (_, n) => ({ path: `${n}${'x'.repeat(2_000)}`, bytes: 1, mime: 'a/b' }))
+    const provenance = { system: 'test', status: 'completed', started: true, code_sha256: 'c0de', usage: {}, files }
+    const { handleOne, posts } = setup(
+      async () => ({ kind: 'answer', content: 'x'.repeat(10_000), provenance, dollars: 0, outcome: null }),
+      ({ answer }) => {
+        if (answer.provenance.length > 16_384) throw new BackendError('final', 'HTTP 413', { status: 413 })
+      },
+    )
+    expect(await handleOne()).toBe(true)
+    expect(posts).toHaveLength(2)
+    expect(posts[1]?.answer.content).toHaveLength(10_002)
+    expect(JSON.parse(posts[1]?.answer.provenance ?? '')).toEqual({
+      system: 'test',
+      status: 'completed',
+      started: true,
+      code_sha256: 'c0de',
+      truncated: true,
+    })
+  })
+
   it('as too large at any size is given up, and counts as unanswered', async () => {
     const { handleOne, posts } = setup(
       async () => text('x'.repeat(100_000)),
