@@ -13,7 +13,7 @@ const PIXELS_MOST = 40_000_000
 /** Of all texts together, in UTF-16 units, and of the list of what was left out. */
 const TEXT_MOST = 50_000
 const LEFT_OUT_LISTED = 40
-/** Names of files that are known to hold what was shown. */
+/** Files that are known to hold what was shown. */
 const FILES_KNOWN = 1_000
 
 /** Something that was to be shown and is not. Both texts may be the code's own words. */
@@ -29,7 +29,7 @@ export interface ImageCandidate {
   readonly name: string
   /** A whole PNG or JPEG file, as it came out of the sandbox. */
   readonly bytes: Buffer
-  /** Paths in the workspace to which the code has saved the same picture. They are not shown once more. */
+  /** sha256 in hexadecimal of files to which the code has saved the same picture. They are not shown once more. */
   readonly savedAs?: readonly string[]
 }
 
@@ -49,8 +49,8 @@ export type Considered = { readonly part: Part } | { readonly same: string } | L
 export class ShownParts {
   readonly #parts: Part[] = []
   readonly #leftOut: LeftOut[] = []
+  /** By the digest of what was shown, and of files that hold the same picture. */
   readonly #nameOf = new Map<string, string>()
-  readonly #savedAs = new Map<string, string>()
   readonly #room: ImageRoom | null
   #images = 0
   #imageBytes = 0
@@ -81,8 +81,8 @@ export class ShownParts {
    * nothing is decoded. What is left out for a reason that the model must know is in `leftOut` as well.
    */
   image({ name, bytes, savedAs = [] }: ImageCandidate): Considered {
-    const digest = createHash('sha256').update(bytes).digest('base64')
-    const same = this.#nameOf.get(digest) ?? this.#savedAs.get(name)
+    const digest = createHash('sha256').update(bytes).digest('hex')
+    const same = this.#nameOf.get(digest)
     if (same !== undefined) return { same }
     const checked = checkedImage(bytes)
     if ('reason' in checked) return this.leaveOut(name, checked.reason)
@@ -102,9 +102,9 @@ export class ShownParts {
     return checked
   }
 
-  /** These files hold the picture that was shown under this name. */
-  savedAs(name: string, paths: readonly string[]): void {
-    for (const path of paths) if (this.#savedAs.size < FILES_KNOWN) this.#savedAs.set(path, name)
+  /** Files with these digests hold the picture that was shown under this name. */
+  savedAs(name: string, digests: readonly string[]): void {
+    for (const digest of digests) if (this.#nameOf.size < FILES_KNOWN) this.#nameOf.set(digest, name)
   }
 
   /** Shows a text; of all together a bounded number of characters. */

@@ -10,8 +10,8 @@ import { parseJson } from './listener.js'
 const Head = z.object({
   kind: z.enum(['image', 'text', 'value', 'saved', 'left_out']),
   name: z.string().max(500),
-  /** Of an image, or of one that was shown before: the files that hold the same picture. */
-  saved: z.array(z.string().max(4096)).max(16).default([]),
+  /** Of an image, or of one that was shown before: digests of the files that hold the same picture. */
+  saved: z.array(z.string().max(64)).max(16).default([]),
   /** Of what is left out: the rest of a sentence that begins with its name. */
   reason: z.string().max(1_000).default(''),
 })

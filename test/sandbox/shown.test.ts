@@ -137,6 +137,18 @@ describe.each([
     expect(shown.images).toBe(images)
   })
 
+  it.each([
+    [
+      'was drawn into',
+      `${PILLOW}plt.savefig("a.png")\ni = Image.open("a.png")\ni.putpixel((0, 0), (255, 0, 0, 255))\ni.save("a.png")`,
+    ],
+    ['holds another figure', 'plt.savefig("a.png")\nplt.show()\nplt.plot([3, 1])\nplt.savefig("a.png")\nplt.close()'],
+  ])('is a figure, and the file to which it was saved where that %s since', async (_what, code) => {
+    const { shown, status } = await runWithFiles(PLOT + code)
+    expect(status).toBe('completed')
+    expect(new Set(shown.parts.map(part => part.m_content)).size).toBe(2)
+  })
+
   it(`is at most eight images, and the others are not drawn`, async () => {
     const report = await run(`${PLOT}for n in range(10):\n    plt.plot([n])\n    plt.show()`)
     expect(kinds(report)).toEqual(Array(8).fill('640x480'))

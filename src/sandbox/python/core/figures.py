@@ -10,7 +10,7 @@ import os
 import sys
 import weakref
 
-from . import pictures, stage
+from . import own_files, pictures, stage
 
 _states = weakref.WeakKeyDictionary()  # figure: State
 _plain_savefig = None
@@ -18,7 +18,7 @@ _pausing = 0
 
 
 class State:
-    """name: under which it was shown, or None. saved: paths in the workspace that hold it as it is. changed: it was drawn with a
+    """name: under which it was shown, or None. saved: digests of files that hold it as it is. changed: it was drawn with a
     change since."""
 
     def __init__(self):
@@ -170,9 +170,10 @@ def _note_saved(figure, fname, form, changed):
         state.saved.clear()
         state.name = None
     _settle(figure)
-    if not path.startswith(to.work + "/"):
+    data = own_files.read(path)
+    if data is None:
         return
-    path = path[len(to.work) + 1 :]
-    state.saved.append(path)
+    digest = own_files.digest(data)
+    state.saved.append(digest)
     if state.name is not None:
-        to.saved(state.name, path)
+        to.saved(state.name, digest)

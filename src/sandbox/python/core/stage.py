@@ -25,7 +25,7 @@ class Stage:
         return f"{what} {self._names[what]}"
 
     def image(self, name, data, saved=()):
-        """data: PNG or JPEG."""
+        """data: PNG or JPEG. saved: digests of files that hold the same picture, see own_files.py."""
         if not self.has_room(name):
             return
         data, remark = pictures.fitted(data)
@@ -43,9 +43,9 @@ class Stage:
         self.left_out(name, f"beyond the {IMAGES_MOST} images that are shown")
         return False
 
-    def saved(self, name, path):
+    def saved(self, name, digest):
         """An image that was shown has been saved to a file as well, unchanged."""
-        self._reports.shown({"kind": "saved", "name": name, "saved": [path]})
+        self._reports.shown({"kind": "saved", "name": name, "saved": [digest]})
 
     def text(self, name, text):
         self._reports.shown({"kind": "text", "name": name}, _encoded(markup.cut(text, TEXT_CHARS)))
