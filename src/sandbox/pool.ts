@@ -124,9 +124,8 @@ export class Pool {
       onShown: payload => shown.hear(payload),
     }
     const kind = this.#kindOf(request.code)
-    let result: RunResult
+    let sandbox: Sandbox
     do {
-      let sandbox: Sandbox
       try {
         sandbox = await this.#supply.take(kind, request.signal)
       } catch (error) {
@@ -138,12 +137,17 @@ export class Pool {
         sandbox.fail('the call was cancelled before the code started')
         return unstarted('cancelled', phrase(request.signal.reason))
       }
-      const cancel = () => sandbox.cancel()
-      request.signal.addEventListener('abort', cancel, { once: true })
-      result = await sandbox.run(order)
-      request.signal.removeEventListener('abort', cancel)
-      // One that died while it was parked has not seen the code: another may have it.
-    } while (result.kind === 'broken' && !result.handedOver)
+      // One that died while it was parked: another may have the code.
+    } while (!sandbox.isIdle)
+    const cancel = () => sandbox.cancel()
+    request.signal.addEventListener('abort', cancel, { once: true })
+    const result = await sandbox.run(order)
+    request.signal.removeEventListener('abort', cancel)
+    if (result.kind === 'broken' && !result.handedOver) {
+      if (request.signal.aborted) return unstarted('cancelled', phrase(request.signal.reason))
+      // Not again in another one: placing its files may have taken all the time that the deadline leaves for that.
+      return unstarted('interrupted', result.reason)
+    }
     const started = times.started ?? requested
     const startMs = started - requested
     if (result.kind === 'broken') {

@@ -63,7 +63,7 @@ export type RunResult =
       readonly stderrTail: Buffer
       readonly value: string | null
     }
-  /** `handedOver`: whether the warden may have had the code. */
+  /** `handedOver`: whether the code was sent to the warden, so that nobody can say that none of it ran. */
   | { readonly kind: 'broken'; readonly reason: string; readonly handedOver: boolean }
 
 /**
@@ -89,7 +89,7 @@ export class Sandbox {
   #stdoutTail: Buffer = Buffer.alloc(0)
   #stderrTail: Buffer = Buffer.alloc(0)
   #value: string | null = null
-  #isCancelled = false
+  #isHandedOver = false
   /** Its answer is given, or it never will have one. */
   #over = false
   #guestEnded = false
@@ -142,10 +142,12 @@ export class Sandbox {
         ...(order.inputs.length > 0 ? { inputs: true } : {}),
       }
       const run = { op: 'run', wall_ms: order.wallMs, cpu_ms: order.cpuMs, guest, collect: order.collect }
-      if (order.inputs.length === 0) this.#channel.sendJsonAnd(run, FRAME.code, order.code)
-      else {
+      if (order.inputs.length === 0) {
+        this.#isHandedOver = true
+        this.#channel.sendJsonAnd(run, FRAME.code, order.code)
+      } else {
         this.#channel.sendJson(run)
-        void this.#sendInputs(this.#channel, order)
+        void sendInputs(this.#channel, order.inputs, () => this.#over)
       }
       this.#backstop = setTimeout(
         () => this.fail('the supervisor of the sandbox did not answer'),
@@ -154,15 +156,10 @@ export class Sandbox {
     })
   }
 
-  async #sendInputs(channel: Channel, { inputs, code }: RunOrder): Promise<void> {
-    await sendInputs(channel, inputs, () => this.#over || this.#isCancelled)
-    channel.send(FRAME.code, code)
-  }
-
-  /** SIGINT to the code, SIGKILL half a second later. */
+  /** SIGINT to the code, SIGKILL half a second later; while its files are being put in place it has no code yet, and fails. */
   cancel(): void {
-    this.#isCancelled = true
-    this.#channel?.sendJson({ op: 'cancel' })
+    if (this.#isHandedOver) this.#channel?.sendJson({ op: 'cancel' })
+    else this.fail('the call was cancelled before the code started')
   }
 
   /** The zygote has waited for the guest. */
@@ -205,7 +202,7 @@ export class Sandbox {
     clearTimeout(this.#graceTimer)
     clearTimeout(this.#backstop)
     this.#settleParked.reject(new Error(detail === '' ? reason : `${reason}: ${detail}`))
-    this.#settleRun({ kind: 'broken', reason, handedOver: this.#order !== null })
+    this.#settleRun({ kind: 'broken', reason, handedOver: this.#isHandedOver })
     this.#hooks.onFailed()
     this.#channel?.destroy()
     this.#goneTimer = setTimeout(() => this.#leave(), this.#patience.goneMs)
@@ -261,7 +258,7 @@ export class Sandbox {
         )
         return
       case 'placed':
-        this.#order?.onNotPlaced(event.data.problems)
+        this.#hearPlaced(event.data.problems)
         return
       case 'took':
         this.#requests?.took(event.data.bytes)
@@ -275,6 +272,14 @@ export class Sandbox {
         )
         this.#settleIfEnded()
     }
+  }
+
+  /** Only now the code: until the files are in place, it can still be said that none of it has run. */
+  #hearPlaced(problems: Parameters<RunOrder['onNotPlaced']>[0]): void {
+    if (this.#over || this.#order === null || this.#isHandedOver) return
+    this.#order.onNotPlaced(problems)
+    this.#isHandedOver = true
+    this.#channel?.send(FRAME.code, this.#order.code)
   }
 
   #wardenGone(): void {

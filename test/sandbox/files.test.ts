@@ -156,6 +156,24 @@ open("small.txt", "w").write("s")`,
     expect(report).toMatchObject({ status: 'cancelled', reason: 'stopped' })
   })
 
+  it('of earlier calls that come only after the call was cancelled do not start its code', async () => {
+    const controller = new AbortController()
+    const late: InputFile = {
+      path: 'a',
+      read: async () => {
+        controller.abort('stopped')
+        return Buffer.from('a')
+      },
+    }
+    const report = await room.run('print("ran")', { ...all(late), signal: controller.signal })
+    expect(report).toMatchObject({ status: 'cancelled', reason: 'stopped', started: false, streamed: '' })
+  })
+
+  it('of earlier calls that break the sandbox end the call, which has not started', async () => {
+    const report = await room.run('print("ran")', all(input('no name\0', 'x')))
+    expect(report).toMatchObject({ status: 'interrupted', started: false, streamed: '' })
+  })
+
   it('and the tools of the code do not come in each other’s way', async () => {
     const report = await room.run('print(open("a").read())', {
       ...all(input('a', 'there')),

@@ -181,4 +181,35 @@ describe('Sandbox', () => {
     expect(warden.ops()).toEqual(['run', 'cancel'])
     sandbox.fail('over')
   })
+
+  it('gives the code away only when the files of earlier calls are in place, and then says so', async () => {
+    const { warden, sandbox } = make()
+    const result = sandbox.run(order({ inputs: [{ path: 'a', read: async () => null }] }))
+    const types = () => warden.heard.map(frame => frame.type)
+    await expect.poll(types).toEqual([FRAME.json, FRAME.inputsEnd])
+    warden.say(packJson({ event: 'placed', problems: [] }))
+    await expect.poll(types).toEqual([FRAME.json, FRAME.inputsEnd, FRAME.code])
+    sandbox.cancel()
+    expect(warden.ops()).toEqual(['run', 'cancel'])
+    warden.go()
+    expect(await result).toMatchObject({ kind: 'broken', handedOver: true })
+  })
+
+  it.each<[string, (sandbox: Sandbox, warden: Warden) => void]>([
+    ['the call is cancelled', sandbox => sandbox.cancel()],
+    ['the warden fails', (_, warden) => warden.say(packJson({ event: 'failed', message: 'in time' }))],
+  ])('keeps the code when %s while files are put in place', async (_, happens) => {
+    const { warden, sandbox } = make()
+    let read: (content: Buffer) => void = () => {}
+    const content = new Promise<Buffer>(resolve => {
+      read = resolve
+    })
+    const result = sandbox.run(order({ inputs: [{ path: 'a', read: () => content }] }))
+    happens(sandbox, warden)
+    expect(await result).toMatchObject({ kind: 'broken', handedOver: false })
+    read(Buffer.from('late'))
+    warden.say(packJson({ event: 'placed', problems: [] }))
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(warden.heard.map(frame => frame.type)).not.toContain(FRAME.code)
+  })
 })
