@@ -69,11 +69,13 @@ const FAULTS: readonly SignalFault[] = [
   },
 ]
 
-/** What comes while the drain begins may be taken still; it is not run then. */
+/** What comes while the drain begins may be taken still, and run, until it is cut short. */
 function endingsOf(phase: Phase, fault: SignalFault): readonly Ending[] {
   switch (phase) {
     case 'before claim':
-      return ['ran', 'neverStarted']
+      return fault.name === 'SIGTERM twice'
+        ? ['ran', 'neverStarted', 'cutOff', 'cutOffAtOnce']
+        : ['ran', 'neverStarted']
     case 'waiting':
       return ['neverStarted']
     case 'running':

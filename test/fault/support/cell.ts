@@ -167,6 +167,8 @@ const ENDINGS = {
   ran: { status: 'completed', text: /^[0-9a-f]{16}\nended\n$/, runs: 1 },
   neverStarted: { status: 'interrupted', text: /not run, safe to retry/, runs: 0 },
   cutOff: { status: 'interrupted', text: /may have run in part/, runs: 1 },
+  /** Between its start and its first line. */
+  cutOffAtOnce: { status: 'interrupted', text: /may have run in part/, runs: 0 },
 } as const
 
 export type Ending = keyof typeof ENDINGS
