@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { exactJson, parseExactly } from '../exact-json.js'
 import type { ToolLog, ToolStep } from '../toolbox/tool-log.js'
 import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
 
@@ -97,11 +98,11 @@ export class MemoryJournal implements Journal {
     return {
       earlier: async () => {
         const { lines } = this.#toolSteps.get(fcall_id) ?? { lines: [] }
-        const steps = lines.map(line => JSON.parse(line.toString('utf8')) as ToolStep)
+        const steps = lines.map(line => parseExactly(line.toString('utf8')) as ToolStep)
         return { steps, isWhole: !this.#forgotten.has(hashed(fcall_id)) }
       },
       note: async step => {
-        const line = Buffer.from(JSON.stringify(step), 'utf8')
+        const line = Buffer.from(exactJson(step), 'utf8')
         const steps = this.#toolSteps.get(fcall_id) ?? { lines: [], bytes: 0, hasCalled: false }
         steps.lines.push(line)
         steps.bytes += line.length

@@ -2,6 +2,8 @@ import { constants } from 'node:fs'
 import { lstat, open, readdir, rm, unlink } from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
+import { exactJson, parseExactly } from '../exact-json.js'
+import type { Json } from '../toolbox/tool-entry.js'
 import type { EarlierSteps, ToolStep } from '../toolbox/tool-log.js'
 import { fileNameOf } from './record.js'
 import { makeFolder } from './record-files.js'
@@ -24,7 +26,9 @@ const ToolStepLine: z.ZodType<ToolStep> = z.discriminatedUnion('step', [
     ms: z.number(),
     bytes: z.number(),
     dollars: z.number(),
-    answer: z.union([z.object({ value: z.json() }), z.object({ failure: z.string() })]).optional(),
+    answer: z
+      .union([z.object({ value: z.custom<Json>(value => value !== undefined) }), z.object({ failure: z.string() })])
+      .optional(),
   }),
   z.object({ step: z.literal('dropped'), n: count }),
   z.object({
@@ -96,7 +100,7 @@ export class ToolSteps {
   note(fcallId: string, step: ToolStep): Promise<void> {
     const name = fileNameOf(fcallId)
     if (!this.#files.has(name)) this.#files.set(name, 0)
-    return this.#inTurn(fcallId, () => this.#append(name, `${JSON.stringify(step)}\n`))
+    return this.#inTurn(fcallId, () => this.#append(name, `${exactJson(step)}\n`))
   }
 
   #inTurn<T>(fcallId: string, work: () => Promise<T>): Promise<T> {
@@ -193,7 +197,7 @@ export class ToolSteps {
 
 function parsed(line: string): ToolStep | null {
   try {
-    return ToolStepLine.parse(JSON.parse(line))
+    return ToolStepLine.parse(parseExactly(line))
   } catch {
     return null
   }

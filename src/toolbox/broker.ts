@@ -1,4 +1,5 @@
 import pLimit from 'p-limit'
+import { exactJson } from '../exact-json.js'
 import type { ToolCallRecord } from '../outcome.js'
 import type { BrokerOptions, CatalogView } from './broker-options.js'
 import { hashOf, Ledger, previewOf } from './ledger.js'
@@ -292,7 +293,7 @@ export class Broker {
       }
       answer = { failure: error instanceof ToolFailure ? error.message : 'the tool failed inside the worker' }
     }
-    const json = JSON.stringify('failure' in answer ? answer.failure : answer.value)
+    const json = exactJson('failure' in answer ? answer.failure : answer.value)
     const bytes = Buffer.byteLength(json, 'utf8')
     this.#conclude(n, {
       ok: !('failure' in answer),

@@ -1,3 +1,4 @@
+import { ExactNumber, exactJson } from '../exact-json.js'
 import { type Json, type ToolEntry, ToolFailure, type ToolSource } from './tool-entry.js'
 
 type Mask = (text: string) => string
@@ -60,14 +61,14 @@ function maskedCall(call: NonNullable<ToolEntry['call']>, mask: Mask): NonNullab
 /** A value of JSON with the secrets in its texts, names and numbers masked; the value itself where there are none. */
 export function masked<T>(value: T, mask: Mask): T {
   // As one text first: a large answer is nearly always clean, and may have a million small texts.
-  const json = JSON.stringify(value)
+  const json = exactJson(value)
   return mask(json) === json ? value : (maskedIn(value, mask) as T)
 }
 
 function maskedIn(value: unknown, mask: Mask): unknown {
   if (typeof value === 'string') return mask(value)
-  if (typeof value === 'number') {
-    const text = String(value)
+  if (typeof value === 'number' || value instanceof ExactNumber) {
+    const text = value instanceof ExactNumber ? value.text : String(value)
     const shown = mask(text)
     return shown === text ? value : shown
   }

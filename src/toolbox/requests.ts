@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { exactJson } from '../exact-json.js'
 import { shapeOfRequest } from './request-shape.js'
 import type { Json } from './tool-entry.js'
 
@@ -87,5 +88,5 @@ export function parseRequest(payload: Buffer): Parsed | null {
 }
 
 export function packAnswer(to: number, answer: Answer): Buffer {
-  return Buffer.from(JSON.stringify({ id: to, ...answer }), 'utf8')
+  return Buffer.from(exactJson({ id: to, ...answer }), 'utf8')
 }

@@ -1,6 +1,8 @@
+import type { ExactNumber } from '../exact-json.js'
+
 /** What the rooms that bring tools and the broker that calls them have in common. */
 
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+export type Json = null | boolean | number | ExactNumber | string | readonly Json[] | { readonly [key: string]: Json }
 
 /** A JSON schema of an object, as an MCP server's inputSchema. */
 export type ParameterSchema = { readonly [key: string]: unknown }

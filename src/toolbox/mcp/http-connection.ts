@@ -1,5 +1,6 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { Agent, fetch, type Response } from 'undici'
+import { parseExactly } from '../../exact-json.js'
 import { type ConnectionOptions, NotSent, SessionLost } from './connection.js'
 import { EventReader } from './event-stream.js'
 import { GatedConnection } from './gated-connection.js'
@@ -196,7 +197,7 @@ export class HttpConnection extends GatedConnection {
     }
     let value: unknown
     try {
-      value = JSON.parse(text)
+      value = parseExactly(text)
     } catch {
       value = undefined
     }

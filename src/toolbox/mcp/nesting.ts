@@ -1,3 +1,5 @@
+import { ExactNumber } from '../../exact-json.js'
+
 /**
  * Whether lists and objects lie in each other deeper than `levels`. JSON of a few hundred kilobytes can nest so deep that
  * whoever walks it by recursion, JSON.stringify and Python's json among them, fails; this one does not recurse.
@@ -16,5 +18,5 @@ export function nestsDeeperThan(levels: number, value: unknown): boolean {
 }
 
 function isContainer(value: unknown): value is object {
-  return typeof value === 'object' && value !== null
+  return typeof value === 'object' && value !== null && !(value instanceof ExactNumber)
 }

@@ -1,4 +1,5 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import { parseExactly } from '../../exact-json.js'
 import { type ConnectionOptions, NotSent } from './connection.js'
 import { GatedConnection } from './gated-connection.js'
 import { LineReader } from './line-reader.js'
@@ -102,7 +103,7 @@ function parsed(bytes: Buffer): unknown {
   // Most garbage is told by its first byte: "{", "[", or white space before them.
   if (first !== 0x7b && first !== 0x5b && first !== 0x20 && first !== 0x09) return undefined
   try {
-    return JSON.parse(bytes.toString())
+    return parseExactly(bytes.toString())
   } catch {
     return undefined
   }

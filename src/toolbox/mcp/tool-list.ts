@@ -58,7 +58,9 @@ export async function listTools(
   for (let pages = 0; pages < PAGES_MAX; pages++) {
     const { tools: listed, nextCursor } = await page(cursor)
     for (const one of listed) {
-      const parsed = TOOL.safeParse(nestsDeeperThan(LEVELS_MAX, one) ? null : one)
+      // Written and read again: what reads schemas takes numbers as JavaScript has them.
+      const json = nestsDeeperThan(LEVELS_MAX, one) ? 'null' : JSON.stringify(one)
+      const parsed = TOOL.safeParse(JSON.parse(json))
       if (!parsed.success || tools.has(parsed.data.name)) {
         malformed.push(parsed.success ? `${parsed.data.name} (a second time)` : nameOf(one))
         continue
@@ -67,7 +69,7 @@ export async function listTools(
         needTasks.push(parsed.data.name)
         continue
       }
-      bytes += Buffer.byteLength(JSON.stringify(one))
+      bytes += Buffer.byteLength(json)
       if (tools.size >= TOOLS_MAX || bytes > BYTES_MAX) {
         leftOut.push(`those after the first ${tools.size}: more than ${TOOLS_MAX} tools or 4 MiB are not taken`)
         return finish()

@@ -213,6 +213,16 @@ describe('over streamable HTTP', () => {
     await expect.poll(async () => (await names()) && source.problem, { timeout: 5_000 }).toBeNull()
   })
 
+  test('large numbers of a schema are such as a validator takes', async () => {
+    const inputSchema = { type: 'object', properties: { id: { type: 'integer', maximum: 2 ** 63 } } }
+    const { url } = await httpServer((one, response) => {
+      if (one.message.method !== 'tools/list') return false
+      json(response, { id: one.message.id, result: { tools: [{ name: 'do', inputSchema }] } })
+      return true
+    })
+    expect(await open({ url }).entries()).toMatchObject([{ parameters: inputSchema }])
+  })
+
   test('changes of the list come on the stream that belongs to no request', async () => {
     let change = () => {}
     let tools = ['do']

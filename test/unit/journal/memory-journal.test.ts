@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { ExactNumber } from '../../../src/exact-json.js'
 import type { StoredAnswer } from '../../../src/journal/journal.js'
 import { MemoryJournal } from '../../../src/journal/memory-journal.js'
 import type { ToolStep } from '../../../src/toolbox/tool-log.js'
@@ -75,10 +76,10 @@ describe('MemoryJournal', () => {
 
 describe('what calls that wait for a person have called', () => {
   const called: ToolStep = { step: 'called', n: 0, tool: 'mail.send', hash: 'h', argsPreview: '{}' }
-  const answeredWith = (value: string): ToolStep => {
-    return { step: 'answered', n: 0, ok: true, ms: 1, bytes: value.length, dollars: 0, answer: { value } }
+  const answeredWith = (value: string | ExactNumber): ToolStep => {
+    return { step: 'answered', n: 0, ok: true, ms: 1, bytes: 1, dollars: 0, answer: { value } }
   }
-  const ask = async (journal: MemoryJournal, id: string, value = '') => {
+  const ask = async (journal: MemoryJournal, id: string, value: string | ExactNumber = '') => {
     const log = journal.toolLog({ fcall_id: id })
     journal.claim(id)
     await log.note(called)
@@ -87,11 +88,11 @@ describe('what calls that wait for a person have called', () => {
     journal.asked(id)
   }
 
-  it('is there as it was when they have decided', async () => {
+  it.each(['é', new ExactNumber('9007199254740993')])('is there as it was when they have decided', async value => {
     const journal = new MemoryJournal()
-    await ask(journal, 'c', 'é')
+    await ask(journal, 'c', value)
     const earlier = await journal.toolLog({ fcall_id: 'c' }).earlier()
-    expect(earlier).toEqual({ steps: [called, answeredWith('é')], isWhole: true })
+    expect(earlier).toEqual({ steps: [called, answeredWith(value)], isWhole: true })
   })
 
   it('is bounded in bytes, and of what is forgotten it stays known that there was something', async () => {

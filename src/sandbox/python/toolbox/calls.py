@@ -151,7 +151,7 @@ def _names(label):
 def _understand(payload, label):
     """The answer as a dict, when it is one of success."""
     try:
-        answer = json.loads(payload)
+        answer = _loaded(payload)
     except RecursionError:
         raise errors.ToolError("the result is nested too deeply for Python's json", label) from None
     except ValueError as error:
@@ -159,3 +159,15 @@ def _understand(payload, label):
     if answer.get("ok") is True:
         return answer
     raise errors.of_kind(answer.get("kind"), str(answer.get("message", "the call failed")), label)
+
+
+def _loaded(payload):
+    try:
+        return json.loads(payload)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        # An integer of more digits than Python makes of text; of a Decimal it does.
+        from decimal import Decimal
+
+        return json.loads(payload, parse_int=lambda digits: int(Decimal(digits)))

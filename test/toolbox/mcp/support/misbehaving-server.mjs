@@ -21,6 +21,7 @@ let names = [
   'odd',
   'env',
   'change',
+  'raw',
 ]
 const cancelled = []
 
@@ -142,6 +143,9 @@ async function call(id, name, args) {
         process.stdout.write(`${JSON.stringify([odd, { jsonrpc: odd, id: odd, error: odd }])}\n`)
       }
       return { error: { code: { toString: 0 }, message: { toString: 0 } } }
+    case 'raw':
+      process.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":${args.result}}\n`)
+      return null
     case 'env':
       return {
         result: {
