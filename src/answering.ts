@@ -109,17 +109,13 @@ export async function deliverReply(
         return { delivery, safe: true }
       }
       if (delivery.why === 'refused' && delivery.error.kind === 'never') context.onForbidden(delivery.error.message)
-      // The request got through, whatever we were told: the call is answered as the person has decided.
-      if (context.journal.hasDecided(call)) return { delivery, safe: true }
       // Nobody was asked and nobody will answer: the model has to know, now or when the backend can be reached.
       const why = delivery.why === 'aborted' ? 'the worker is being stopped' : delivery.error.message
-      return await deliverReply(
-        answering,
-        await unasked(`a person could not be asked to confirm: ${why}`, reply.outcome),
-        unasked,
-        context,
-        log,
-      )
+      const instead = await unasked(`a person could not be asked to confirm: ${why}`, reply.outcome)
+      // The request got through, whatever we were told: the call is answered as the person has decided. Nothing may be waited for between
+      // this look and the answer's way into the journal, as the word may come at any time.
+      if (context.journal.hasDecided(call)) return { delivery, safe: true }
+      return await deliverReply(answering, instead, unasked, context, log)
     }
     case 'later':
     case 'already_answered':

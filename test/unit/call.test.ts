@@ -193,6 +193,26 @@ describe('the way of a call', () => {
     expect(posts[0]?.answer.content).toMatch(/could not be asked.*no person here.*not run/)
   })
 
+  it('answers as a person has decided whose word comes when nobody seemed to have been asked', async () => {
+    const ask: Reply = { kind: 'confirm', setupKey: '', command: 'x', explanation: 'Run?', outcome: null }
+    const { handleOne, posts, context } = setup(
+      async () => text('ran'),
+      () => {},
+      ask,
+    )
+    const { journal } = context
+    const toolLog = journal.toolLog.bind(journal)
+    journal.toolLog = call => ({
+      ...toolLog(call),
+      earlier: async () => {
+        await handleOne({ fcall_id: 'nobody', confirmed_by_human: true })
+        return { steps: [], isWhole: true }
+      },
+    })
+    expect(await handleOne({ fcall_id: 'nobody' })).toBe(true)
+    expect(posts.map(post => post.answer.content)).toEqual(['"ran"'])
+  })
+
   it('answers when the tool throws, and keeps the reason to itself', async () => {
     const { handleOne, posts, logged } = setup(async () => {
       throw new Error('internal detail')
