@@ -69,6 +69,7 @@ export class DiskJournal implements Journal {
     this.#sync = new RecordSync({ ...options, store })
     this.#pruning = setInterval(() => this.#prune(), PRUNE_EVERY_MS).unref()
     this.#prune()
+    for (const record of records) this.#sync.adopt(record)
     for (const record of records) this.#adopt(record)
     this.#forgetOldAsked()
   }
@@ -279,7 +280,11 @@ export class DiskJournal implements Journal {
   }
 
   #adopt(record: CallRecord): void {
-    this.#sync.adopt(record)
+    // A person has decided, and the end of the worker came before this was removed: the call is answered as that says.
+    if (record.key === record.call.fcall_id && this.#isOnDisk(decidedKey(record.call))) {
+      this.#drop(record.key, { isAnswered: false })
+      return
+    }
     this.#memory.claim(record.key)
     if (record.state === 'asked') {
       this.#memory.asking(record.key)

@@ -185,6 +185,36 @@ describe('DiskJournal', () => {
     expect(states(await afterCrash(dir))).toEqual(['c claimed'])
   })
 
+  it('answers a call once that died with the word of a person on disk, and the question not yet removed', async () => {
+    const dir = folder()
+    const journal = await open(dir)
+    journal.claim('c', callOf('c'))
+    journal.asking('c')
+    await onDisk(dir, 1)
+    const question = folder()
+    cpSync(dir, question, { recursive: true })
+    const key = journal.keyOf(callOf('c', true))
+    journal.claim(key, callOf('c', true))
+    await journal.started(key)
+    /** What the next life finds where the question was not removed in time. */
+    const next = async () => {
+      const copy = folder()
+      for (const from of [dir, question]) cpSync(from, copy, { recursive: true })
+      const journal = await open(copy)
+      expect(journal.claim('c', callOf('c'))).toEqual({ kind: 'known' })
+      await onDisk(copy, journal.leftovers().length)
+      return journal
+    }
+    expect(states(await next())).toEqual([`${key} started`])
+    await journal.settled(key, ANSWER)
+    journal.delivered(key)
+    await journal.close()
+    const last = await next()
+    expect(states(last)).toEqual([])
+    expect(last.keyOf(callOf('c', true))).toBe(key)
+    expect(last.claim(key, callOf('c', true))).toEqual({ kind: 'stored' })
+  })
+
   it('sets aside what is no record, reports it, and serves', async () => {
     const dir = folder()
     const first = await open(dir)
