@@ -256,6 +256,35 @@ describe('files.search', () => {
     ])
   })
 
+  it('takes alternatives in braces, of names and of paths', async () => {
+    put('Dockerfile', 'def')
+    put('Makefile', 'def')
+    put('src/deep/x.tsx', 'def')
+    put('src/y.ts', 'def')
+    const globs = [
+      'src/**/*.{ts,tsx}',
+      '**/*.{ts,js}',
+      '{Dockerfile,Makefile}',
+      '{lib/{b,z}.py,Docker{file,}}',
+      '*.{ts}',
+    ]
+    const found = await results(
+      ...globs.map(glob => `f.search("def|two", file_glob="${glob}", output_mode="files_only")["files"]`),
+      ...globs.map(glob => `f.search("${glob}", target="files")["files"]`),
+      'f.search("def", file_glob="{,nothing}")["total_count"]',
+      'f.search("{a,b}" * 40, target="files")',
+    )
+    const expected = [
+      ['src/y.ts', 'src/deep/x.tsx'],
+      ['lib/c.ts', 'src/y.ts'],
+      ['Dockerfile', 'Makefile'],
+      ['Dockerfile', 'lib/b.py'],
+      ['lib/c.ts', 'src/y.ts'],
+    ]
+    const many = `! the braces of ${'{a,b}'.repeat(16)} stand for more than 1000 globs: give fewer alternatives`
+    expect(found).toEqual([...expected, ...expected, 0, many])
+  })
+
   it('finds files by name', async () => {
     expect(
       await results(

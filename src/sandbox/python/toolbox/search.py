@@ -16,6 +16,8 @@ LONGEST_LINE = 2000
 _LEFT_OUT = {".git", ".hg", ".svn", "__pycache__", "node_modules", ".venv", ".mypy_cache", ".pytest_cache"}
 _TARGETS = {"content": "content", "grep": "content", "files": "files", "find": "files"}
 _MODES = ("content", "files_only", "count")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_MOST_ALTERNATIVES = 1000
 
 
 def search(
@@ -45,14 +47,16 @@ def search(
         raise Failure(f"Path not found: {path}")
     found = _files(real, order)
     if _TARGETS[target] == "files":
-        named = [one for one in found if _has_name(one, pattern, real)]
+        globs = _alternatives(pattern)
+        named = [one for one in found if _has_name(one, globs, real)]
         return _page({"total_count": len(named)}, "files", [places.shown(one) for one in named], offset, limit, len(named))
     try:
         expression = re.compile(pattern)
     except re.error as error:
         raise Failure(f"pattern is no regular expression: {error}; re.escape() makes one of plain text") from None
     if file_glob:
-        found = [one for one in found if _has_name(one, file_glob, real)]
+        globs = _alternatives(file_glob)
+        found = [one for one in found if _has_name(one, globs, real)]
     return _content(found, expression, limit, offset, output_mode, context)
 
 
@@ -76,7 +80,11 @@ def _files(real, order):
     return [one for one, _ in found]
 
 
-def _has_name(real, pattern, top):
+def _has_name(real, globs, top):
+    return any(_fits(real, glob, top) for glob in globs)
+
+
+def _fits(real, pattern, top):
     """A glob for the name, or with a slash for the path below `top`. A plain word is looked for anywhere in the name."""
     name = os.path.basename(real)
     if "/" in pattern:
@@ -84,16 +92,23 @@ def _has_name(real, pattern, top):
         plain = pattern.removeprefix("./")
         return fnmatch.fnmatch(below, plain) or "**/" in plain and fnmatch.fnmatch(below, plain.replace("**/", ""))
     if any(sign in pattern for sign in "*?["):
-        return any(fnmatch.fnmatch(name, one) for one in _alternatives(pattern))
+        return fnmatch.fnmatch(name, pattern)
     return pattern in name
 
 
 def _alternatives(pattern):
-    """*.{a,b} as *.a and *.b."""
-    braces = re.search(r"\{([^{}]*)\}", pattern)
-    if braces is None:
-        return [pattern]
-    return [one for word in braces[1].split(",") for one in _alternatives(pattern.replace(braces[0], word, 1))]
+    """*.{a,b} as *.a and *.b; braces may nest. Raises Failure where they stand for very many."""
+    found, left = set(), [pattern]
+    while left:
+        one = left.pop()
+        braces = _BRACES.search(one)
+        if braces is None:
+            found.add(one)
+        else:
+            left += [one[: braces.start()] + word + one[braces.end() :] for word in braces[1].split(",")]
+        if len(found) + len(left) > _MOST_ALTERNATIVES:
+            raise Failure(f"the braces of {pattern[:80]} stand for more than {_MOST_ALTERNATIVES} globs: give fewer alternatives")
+    return found - {""}
 
 
 def _content(files, expression, limit, offset, mode, context):
