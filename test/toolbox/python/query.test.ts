@@ -53,6 +53,36 @@ assert query([{"a": 1}, {"a": "x"}, {}, 5]).sort("a").map("a").first(2) == [1, "
     await printed(code, { python })
   })
 
+  it('reads the columns of tables: blanks are no values, and numbers may be written as people write them', async () => {
+    const code = `${ROWS}
+import csv, ipaddress, sqlite3
+prices = query(csv.DictReader(["name,price", "a,10", "b,", "c,9", "d, "]))
+assert prices.sort("price").map("name") == ["c", "a", "b", "d"] and prices.sort("price", reverse=True).map("name") == ["a", "c", "b", "d"]
+assert prices.max("price") == "10" and prices.min("price") == "9" and prices.sum("price") == 19 and prices.mean("price") == 9.5
+assert prices.group("name")["b"].mean("price") is None and prices.filter(price="^$").map("name") == ["b"]
+written = query(["1,234.5", "NaN", "-2,000", "nan", "9", 10, "", "1e2"])
+assert written.sort() == ["-2,000", "9", 10, "1e2", "1,234.5", "NaN", "nan", ""], written.sort()
+assert written.max() == "1,234.5" and written.sum() == 1234.5 - 2000 + 9 + 10 + 100 and written.mean() == written.sum() / 5
+assert query(["Nan", "Ann", "1,2", "9"]).sort() == ["1,2", "9", "Ann", "Nan"]
+for wrong in ("N/A", "1,2", "12,34", "$5"):
+    try: query(["1", wrong]).sum()
+    except ValueError as error: print(error)
+    assert query(["1", wrong]).max() == max("1", wrong)
+pairs = query([{"a": "10", "b": "x"}, {"a": "9", "b": None}, {"a": "9", "b": "y"}])
+assert pairs.sort(lambda row: (row["a"], row["b"])).map("a", "b").map("b") == ["y", None, "x"]
+assert query([datetime.time(10), datetime.time(9)]).sort().first().hour == 9 and query([True, "0", None, 2]).sort() == ["0", True, 2, None]
+hosts = [ipaddress.ip_address(one) for one in ("10.0.0.10", "10.0.0.9")]
+assert query(hosts).sort() == hosts[::-1] and query([{"b": 1}, {"a": 1}, {1}, {2}]).sort().first(2) == [{"a": 1}, {"b": 1}]
+nans = query([{"x": float("nan")}, {"x": None}, {"x": float("nan")}, {"x": 1}])
+assert nans.group("x").count() == {None: 3, 1: 1} and nans.unique("x").count() == 2
+db = sqlite3.connect(":memory:")
+db.row_factory = sqlite3.Row
+assert query(db.execute("select 10 as n union select 9")).sort("n").map("n") == [9, 10]`
+    expect((await printed(code, { python })).trim().split('\n')).toEqual(
+      ['N/A', '1,2', '12,34', '$5'].map(one => `'${one}' is no number`),
+    )
+  })
+
   it('maps, groups, reduces and counts in a chain', async () => {
     const code = `${ROWS}
 q = query(rows)
@@ -117,6 +147,9 @@ import numpy, pandas
 frame = pandas.DataFrame({"a": [2, 1, None], "t": pandas.to_datetime(["2024-01-02", None, "2024-01-01"])})
 assert tools.query(frame).sort("a").map("a").first(2) == [1, 2] and tools.query(frame["a"]).count() == 3
 assert [str(one)[:10] for one in tools.query(frame).sort("t").map("t")] == ["2024-01-01", "2024-01-02", "NaT"]
+near = list(numpy.array([2**53 + 1, 2**53], dtype="int64"))
+assert tools.query(near).sort() == near[::-1] and tools.query([pandas.NA, 2, pandas.NaT, 1]).sort().first(2) == [1, 2]
+assert tools.query([pandas.NA, 2]).sum() == 2 and tools.query([pandas.NA, pandas.NaT]).group(None).count() == {None: 2}
 assert tools.query(numpy.array([3, 1])).sort() == [1, 3] and tools.query(frame).sum("a") == 3`
     await printed(code)
   })

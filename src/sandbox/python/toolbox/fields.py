@@ -25,6 +25,11 @@ def pick(row, path):
 def _pick(row, name):
     if isinstance(row, Mapping):
         return row.get(name, MISSING)
+    if hasattr(row, "keys"):  # sqlite3.Row
+        try:
+            return row[name]
+        except (LookupError, TypeError):
+            pass
     if isinstance(row, (list, tuple)) and name.lstrip("-").isdigit():
         index = int(name)
         return row[index] if -len(row) <= index < len(row) else MISSING
@@ -62,9 +67,9 @@ def matcher(path, wanted):
     return lambda row: pick(row, path) == wanted
 
 
-def is_nothing(value):
-    """None, NaN, NaT: what comes last in every order."""
-    if value is None:
+def is_missing(value):
+    """None, NaN, NaT, NA."""
+    if value is None or type(value).__name__ == "NAType":
         return True
     try:
         return bool(value != value)
@@ -73,7 +78,9 @@ def is_nothing(value):
 
 
 def hashable(value):
-    """The value itself where it can be a key, else something that is equal where it is equal."""
+    """The value itself where it can be a key, else something that is equal where it is equal; None for all that is missing."""
+    if is_missing(value):
+        return None
     try:
         hash(value)
         return value
@@ -86,11 +93,13 @@ def hashable(value):
 
 
 def order(values):
-    """For values of any types: keys by which they can be sorted. Numbers, then dates, then texts, then others. Texts count as
-    numbers, or as dates, where all of them are."""
-    texts = [value for value in values if isinstance(value, str)]
+    """For values of any types: keys by which they can be sorted, or None for what is no value: what is missing, blank text and,
+    among numbers, "NaN". Numbers, then dates, then texts, then others. Texts count as numbers, or as dates, where all of them
+    are; in lists and tuples those at the same place."""
+    texts = [value for value in values if isinstance(value, str) and value.strip()]
     read = _first_that_reads(texts)
-    return [_key(value, read) for value in values]
+    rows = iter(_keys_of_rows([value for value in values if isinstance(value, (tuple, list))]))
+    return [next(rows) if isinstance(value, (tuple, list)) else _key(value, read) for value in values]
 
 
 def _first_that_reads(texts):
@@ -100,20 +109,49 @@ def _first_that_reads(texts):
     return None
 
 
+def _keys_of_rows(rows):
+    width = max(map(len, rows), default=0)
+    columns = [iter(order([row[n] for row in rows if len(row) > n])) for n in range(width)]
+    return [(3, tuple(next(column) or (9,) for _, column in zip(row, columns))) for row in rows]
+
+
 def _key(value, read):
     if isinstance(value, str):
-        return read(value) if read is not None else (2, value)
-    if isinstance(value, (tuple, list)):
-        return (3, tuple(_key(one, None) if not is_nothing(one) else (9,) for one in value))
-    return _number(value) or _date(value) or (4, type(value).__name__, repr(value))
+        if not value.strip():
+            return None
+        key = (2, value) if read is None else read(value)
+        return None if key is _NOT_A_NUMBER else key
+    if is_missing(value):
+        return None
+    return _number(value) or _date(value) or (4, type(value).__name__, _Other(value))
+
+
+class _Other:
+    """Ordered as its type does it or, where that has no order, by what it looks like."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        try:
+            return bool(self.value == other.value)
+        except Exception:
+            return repr(self.value) == repr(other.value)
+
+    def __lt__(self, other):
+        try:
+            return bool(self.value < other.value)
+        except Exception:
+            return repr(self.value) < repr(other.value)
 
 
 def _number(value):
     try:
         if isinstance(value, (datetime.timedelta, datetime.date)) or isinstance(value, complex):
             return None
-        number = value if isinstance(value, (int, float)) else float(value)
-        return (0, number)
+        if not isinstance(value, (int, float)):
+            value = int(value) if hasattr(value, "__index__") else float(value)  # numpy's integers keep all their digits
+        return (0, value)
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -133,14 +171,26 @@ def _date(value):
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
+_NOT_A_NUMBER = (0, math.nan)
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
+
+
+def as_number(text):
+    """The number that a text is, or None: as Python writes it, with commas between thousands too; NaN is one."""
+    key = _as_number(text)
+    return None if key is None else key[1]
+
+
 def _as_number(text):
+    plain = text.strip()
+    if _THOUSANDS.fullmatch(plain):
+        plain = plain.replace(",", "")
     try:
-        number = float(text)
+        number = float(plain)
     except ValueError:
         return None
     if math.isnan(number):
-        return None
-    plain = text.strip()
+        return _NOT_A_NUMBER
     return (0, int(plain)) if plain.lstrip("+-").isdigit() and len(plain) < 1000 else (0, number)
 
 

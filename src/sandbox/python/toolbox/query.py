@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Mapping
 
-from .fields import getter, hashable, is_nothing, matcher, order, pick
+from .fields import as_number, getter, hashable, matcher, order, pick
 
 _SHOWN = 3
 
@@ -51,22 +51,22 @@ class Query:
         return Query([inner for row in self._rows for inner in _rows_of(get(row))])
 
     def sort(self, key=None, reverse=False):
-        """By a field, several fields or a function. Numbers before dates before texts; texts that all are numbers or ISO dates
-        count as such; what has no value comes last, reversed or not. Types may be mixed."""
+        """By a field, several fields or a function. Numbers before dates before texts; texts that all are numbers ("1e3",
+        "1,234.5", "NaN") or ISO dates count as such; what has no value (None, NaN, blank text) comes last, reversed or not.
+        Types may be mixed; True is 1; a date without a zone counts as UTC."""
         if isinstance(key, (list, tuple)) and key:
             sorted_by_all = self
             for one in reversed(key):
                 sorted_by_all = sorted_by_all.sort(one, reverse)
             return sorted_by_all
         get = getter(key)
-        values = [get(row) for row in self._rows]
-        present = [index for index, value in enumerate(values) if not is_nothing(value)]
-        keys = dict(zip(present, order([values[index] for index in present]), strict=True))
-        absent = [index for index in range(len(values)) if index not in keys]
-        return Query([self._rows[index] for index in sorted(present, key=keys.get, reverse=reverse) + absent])
+        keys = order([get(row) for row in self._rows])
+        present = [index for index, key in enumerate(keys) if key is not None]
+        absent = [index for index, key in enumerate(keys) if key is None]
+        return Query([self._rows[index] for index in sorted(present, key=keys.__getitem__, reverse=reverse) + absent])
 
     def unique(self, key=None):
-        """The first row of each value of key."""
+        """The first row of each value of key; all that is missing (None, NaN) is one value."""
         get = getter(key)
         found = {}
         for row in self._rows:
@@ -74,7 +74,7 @@ class Query:
         return Query(list(found.values()))
 
     def group(self, key):
-        """A dict from each value of key to a query of its rows, in the order in which they came."""
+        """A dict from each value of key to a query of its rows, in the order in which they came; None: where it is missing."""
         get = getter(key)
         groups = {}
         for row in self._rows:
@@ -108,11 +108,12 @@ class Query:
         return len(self.filter(*conditions, **fields)._rows if conditions or fields else self._rows)
 
     def _present(self, key):
-        get = getter(key)
-        return [value for value in map(get, self._rows) if not is_nothing(value)]
+        """Where there is a value."""
+        values = [*map(getter(key), self._rows)]
+        return [value for value, place in zip(values, order(values), strict=True) if place is not None]
 
     def sum(self, key=None):
-        """Of the values that there are; numbers written as text count."""
+        """Of the values that there are, as in sort(); numbers written as text count, and other texts are a ValueError."""
         return sum(_number(value) for value in self._present(key))
 
     def mean(self, key=None):
@@ -176,12 +177,12 @@ class Groups(dict):
 
 
 def _number(value):
-    if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            return float(value)
-    return value
+    if not isinstance(value, str):
+        return value
+    number = as_number(value)
+    if number is None:
+        raise ValueError(f"{_line(value)} is no number")
+    return number
 
 
 def _line(row):
