@@ -49,6 +49,27 @@ describe('files.patch of one text', () => {
     expect(get('crlf.txt')).toBe('1\r\n2\r\n')
   })
 
+  it('keeps the line ends of a file', async () => {
+    put('crlf', 'a\r\nb\r\nc\r\n')
+    put('mixed', 'a\r\nb\nc  \r\n')
+    const part = (name: string) => `*** Update File: ${name}\n a\n-b\n+x\n+y\n c\n`
+    const replaced = [
+      { path: 'crlf', old_string: 'b', new_string: 'x\ny' },
+      { path: 'crlf', old_string: '\nx\ny', new_string: '\nb' },
+    ]
+    const [first, second, , same] = await patched(
+      ...replaced,
+      { mode: 'patch', patch: `*** Begin Patch\n${part('crlf')}${part('mixed')}*** End Patch` },
+      { path: 'crlf', old_string: '\r\n', new_string: '\n', replace_all: true },
+    )
+    expect(first).toMatchObject({ diff: expect.stringContaining('-b\r\n+x\r\n+y\r\n') })
+    expect(second).toMatchObject({ diff: expect.stringContaining('-x\r\n-y\r\n+b\r\n') })
+    expect(same).toBe(
+      '! the lines of crlf end in CRLF, and those of new_string are made to: there is nothing to change',
+    )
+    expect([get('crlf'), get('mixed')]).toEqual(['a\r\nx\r\ny\r\nc\r\n', 'a\r\nx\ny\nc  \r\n'])
+  })
+
   it('says where it is when it is there more than once, and replaces all when asked to', async () => {
     put('a.txt', 'x = 1\ny = 1\nx = 1\n')
     const given = { path: 'a.txt', old_string: 'x = 1', new_string: 'x = 2' }

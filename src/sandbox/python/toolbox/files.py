@@ -105,6 +105,11 @@ def refuse_binary(path, sample, size):
     )
 
 
+def line_end(text):
+    """Of all its lines; LF where they differ."""
+    return "\r\n" if 0 < text.count("\n") == text.count("\r\n") else "\n"
+
+
 def read_text(path):
     """(real path, the whole text) of a file that is to be changed. Raises Failure."""
     real, status = places.regular_file(path)

@@ -4,7 +4,7 @@ import difflib
 import re
 
 from . import places, staging, v4a
-from .files import read_text
+from .files import line_end, read_text
 from .places import Failure
 
 _NEAR = 3
@@ -41,8 +41,10 @@ def patch(path=None, old_string=None, new_string=None, replace_all=False, mode="
 
 def replace(text, old, new, everywhere, path):
     """(the new text, how many times). Raises Failure where `old` is not there exactly once, with what is there instead."""
-    if old not in text and "\r\n" in text:
+    if line_end(text) == "\r\n" or old not in text and "\r\n" in text:
         old, new = (re.sub("\r?\n", "\r\n", one) for one in (old, new))
+    if old == new:
+        raise Failure(f"the lines of {path} end in CRLF, and those of new_string are made to: there is nothing to change")
     count = text.count(old)
     if count == 0:
         raise Failure(f"old_string is not in {path}{_nearest(text, old)}", details={"success": False})

@@ -19,7 +19,7 @@ import os
 import re
 
 from . import places, staging
-from .files import read_text
+from .files import line_end, read_text
 from .places import Failure
 
 _BEGIN = re.compile(r"\*\*\*\s*Begin\s+Patch\s*$")
@@ -149,12 +149,11 @@ def _take_place(real, before, after):
 
 
 def _with_hunks(text, hunks):
-    ending = "\r\n" if "\r\n" in text else "\n"
+    ending = line_end(text)
     lines = text.split(ending)
     position = 0
     for anchor, changes in hunks:
         old = [line for sign, line in changes if sign != "+"]
-        new = [line for sign, line in changes if sign != "-"]
         start = _after_anchor(lines, anchor, position)
         if not old:
             # Nothing but additions: after the anchor, or at the end of the file.
@@ -162,11 +161,14 @@ def _with_hunks(text, hunks):
         else:
             at = _place(lines, old, start)
             while at is None and old and old[-1] == "" and changes[-1] == (" ", ""):
-                old, new, changes = old[:-1], new[:-1], changes[:-1]  # an empty line before the next part
+                old, changes = old[:-1], changes[:-1]  # an empty line before the next part
                 at = _place(lines, old, start) if old else start
         if at is None:
             shown = "\n".join(f"    {line}" for line in old[:5])
             raise Failure(f"these lines are not in it, in this order{f', after {anchor!r}' if anchor else ''}:\n{shown}")
+        there = iter(lines[at : at + len(old)])  # what stays is as it is in the file, white space at line ends included
+        rows = [(sign, line if sign == "+" else next(there)) for sign, line in changes]
+        new = [line for sign, line in rows if sign != "-"]
         lines[at : at + len(old)] = new
         position = at + len(new)
     return ending.join(lines)
