@@ -18,7 +18,13 @@ const FORGOTTEN_MOST = 10_000
 
 const count = z.number().int().min(0)
 const ToolStepLine: z.ZodType<ToolStep> = z.discriminatedUnion('step', [
-  z.object({ step: z.literal('called'), n: count, tool: z.string(), hash: z.string(), argsPreview: z.string() }),
+  z.object({
+    step: z.literal(['called', 'blocked']),
+    n: count,
+    tool: z.string(),
+    hash: z.string(),
+    argsPreview: z.string(),
+  }),
   z.object({
     step: z.literal('answered'),
     n: count,

@@ -17,6 +17,8 @@ const UNREAD_MOST_BYTES = 32 * 1024 * 1024
 /** Results that are kept for the time after a person was asked, all of one run together. */
 const KEPT_MOST_BYTES = 8 * 1024 * 1024
 const RESULT_MOST_BYTES = 16 * 1024 * 1024
+/** Calls that are written down though they were refused. */
+const BLOCKED_MOST = 64
 /** Of the arguments of all calls that are under way. */
 const VALUES_MOST = 200_000
 /** No word of the end of a tool in the sandbox is longer. */
@@ -41,6 +43,7 @@ export class Broker {
   #hasComplained = false
   #isClosed = false
   #refusedForBudget = 0
+  #blockedCalls = 0
   #unreadBytes = 0
   #values = 0
   #keptBytes = 0
@@ -185,12 +188,12 @@ export class Broker {
     if ('problem' in entry) return { ok: false, kind: 'unknown', message: entry.problem }
     const bound = catalog.bind(entry, request.args, request.kw)
     if ('problem' in bound) return { ok: false, kind: 'arguments', message: bound.problem }
-    const refusal = this.#refusal(entry)
+    const { args } = bound
+    const refusal = this.#refusal(entry, args)
     if (refusal !== null) return refusal
 
     // From here on to the ledger nothing waits: the count and the order are those of the requests.
-    const { args } = bound
-    const call = { tool: nameOf(entry), hash: hashOf(args), argsPreview: previewOf(args, this.#options.mask) }
+    const call = this.#described(entry, args)
     const place = placeOf(call, this.#options.recorded, this.#notAgain)
     const again = place === null ? null : this.#replay(place, request, entry, args, call)
     if (again !== null) return again
@@ -225,15 +228,23 @@ export class Broker {
     }
   }
 
+  #described(entry: ToolEntry, args: { readonly [name: string]: Json }) {
+    return { tool: nameOf(entry), hash: hashOf(args), argsPreview: previewOf(args, this.#options.mask) }
+  }
+
   /** Refusals cost nothing. */
-  #refusal(entry: ToolEntry): Answer | null {
+  #refusal(entry: ToolEntry, args: { readonly [name: string]: Json }): Answer | null {
     const { callsMax, approved } = this.#options
     const name = nameOf(entry)
     if (this.#diverged !== null) return this.#stopped()
-    if (this.#blocked.size > 0) return needsConfirmation([...this.#blocked])
+    if (this.#blocked.size > 0) {
+      this.#noteBlocked(entry, args)
+      return needsConfirmation([...this.#blocked])
+    }
     if (entry.consent === 'deny') return { ok: false, kind: 'denied', message: `${name} may not be called here` }
     if (entry.consent === 'ask' && !approved(name)) {
       this.#blocked.add(name)
+      this.#noteBlocked(entry, args)
       this.#options.onBlocked(Promise.allSettled(this.#underWay))
       return needsConfirmation([name])
     }
@@ -243,6 +254,15 @@ export class Broker {
       return { ok: false, kind: 'budget', message }
     }
     return null
+  }
+
+  /** The approved code makes this call: among those that were under way it may be the first. */
+  #noteBlocked(entry: ToolEntry, args: { readonly [name: string]: Json }): void {
+    if (!this.#options.mayAsk || this.#isClosed || ++this.#blockedCalls > BLOCKED_MOST) return
+    const call = this.#described(entry, args)
+    const n = this.#ledger.begin(call.tool, call.argsPreview)
+    this.#ledger.drop(n)
+    void this.#options.toolLog.note({ step: 'blocked', n, ...call })
   }
 
   #stopped(): Answer {

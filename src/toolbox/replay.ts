@@ -6,8 +6,10 @@ export interface RecordedCall {
   readonly tool: string
   readonly hash: string
   readonly argsPreview: string
-  /** false: the run ended before the tool was called, so that it may be called now. */
+  /** false: the tool was not called then, so that it may be called now. */
   readonly isMade: boolean
+  /** Whether that was as a person had to be asked first. */
+  readonly isBlocked: boolean
   readonly answered: Extract<ToolStep, { readonly step: 'answered' }> | null
   /** When it was let through and answered, in steps of the record; never answered: Infinity. */
   readonly calledAt: number
@@ -29,10 +31,12 @@ export function recordedFrom({ steps, isWhole }: EarlierSteps): Recorded {
   let asked: Recorded['asked'] = null
   for (const [at, step] of steps.entries()) {
     switch (step.step) {
-      case 'called': {
+      case 'called':
+      case 'blocked': {
         const { n, tool, hash, argsPreview } = step
-        const open = { isMade: true, answered: null, calledAt: at, answeredAt: Number.POSITIVE_INFINITY }
-        calls.set(n, { tool, hash, argsPreview, ...open })
+        const isBlocked = step.step === 'blocked'
+        const open = { isMade: !isBlocked, isBlocked, answered: null, answeredAt: Number.POSITIVE_INFINITY }
+        calls.set(n, { tool, hash, argsPreview, calledAt: at, ...open })
         break
       }
       case 'answered':
@@ -54,23 +58,29 @@ export function recordedFrom({ steps, isWhole }: EarlierSteps): Recorded {
 /**
  * The place of the recorded call that a call repeats, of those that are `left`, which are in their order. It is the next one, or one that
  * was under way at the same time as all that are left before it: threads need not come to those in the same order. Where none of them is
- * like it, the next one all the same, which tells what was expected; null: none is left.
+ * like it, the next one that was made all the same, which tells what was expected. null: none is left, or all that are left were under way
+ * when the run was blocked, and are of other tools: what comes then may be what the run was kept from.
  */
 export function placeOf(
   { tool, hash }: { readonly tool: string; readonly hash: string },
   recorded: readonly RecordedCall[],
   left: Iterable<number>,
 ): number | null {
+  const blockedAt = recorded.find(({ isBlocked }) => isBlocked)?.calledAt ?? Number.POSITIVE_INFINITY
   let next: number | null = null
+  let mayBeNew = true
   let firstAnsweredAt = Number.POSITIVE_INFINITY
   for (const place of left) {
-    next ??= place
     const call = recorded[place]
-    if (call === undefined || call.calledAt > firstAnsweredAt) break
-    if (call.tool === tool && call.hash === hash) return place
+    if (call === undefined) continue
+    const isReached = call.calledAt <= firstAnsweredAt
+    if (isReached && call.tool === tool && call.hash === hash) return place
     firstAnsweredAt = Math.min(firstAnsweredAt, call.answeredAt)
+    if (!call.isMade) continue
+    next ??= place
+    mayBeNew &&= call.answeredAt > blockedAt && call.tool !== tool
   }
-  return next
+  return mayBeNew ? null : next
 }
 
 /** What a call was answered before, to be answered so again. */

@@ -25,6 +25,14 @@ export type ToolStep =
     }
   /** It was not made after all: the run had ended before the tool was called. */
   | { readonly step: 'dropped'; readonly n: number }
+  /** It was refused, as a person has to approve it first, or another one before it: of several the first tells when. */
+  | {
+      readonly step: 'blocked'
+      readonly n: number
+      readonly tool: string
+      readonly hash: string
+      readonly argsPreview: string
+    }
   /**
    * A person is asked, and shown these tools, named category.tool: their yes covers them and no others. null: another worker, or
    * another life of this one, had asked them before, and what they were shown is not known. Of several the last holds.

@@ -486,6 +486,64 @@ describe('consent', () => {
     ])
   })
 
+  describe('of code with threads that were under way when one of them was blocked', () => {
+    async function blockedRun() {
+      let called = 0
+      const waiting: (() => void)[] = []
+      const get = tool('get', args => {
+        called++
+        return new Promise(resolve => waiting.push(() => resolve({ value: `got ${args['x']}` })))
+      })
+      const first = open([get, asks, echo])
+      const gets = [1, 2, 3].map(x => first.call('get', { x }))
+      await expect.poll(() => waiting.length).toBe(3)
+      waiting[0]?.()
+      await gets[0]
+      expect(await first.call('asks', { x: 1 })).toMatchObject({ kind: 'needs_confirmation' })
+      expect(await first.call('get', { x: 4 })).toMatchObject({ kind: 'needs_confirmation' })
+      for (const end of waiting.splice(0)) end()
+      await Promise.all(gets)
+      expect(first.broker.calls).toHaveLength(3)
+      const recorded = recordedOf(first.steps)
+      expect(recorded.isWhole).toBe(true)
+      const again = open([get, asks, echo], { recorded: recorded.calls, approved: () => true })
+      const answered = async (x: number) => {
+        const answer = again.call('get', { x })
+        await expect.poll(() => waiting.splice(0).map(end => end())).toHaveLength(1)
+        return await answer
+      }
+      return { ...again, answered, called: () => called }
+    }
+
+    it('makes the calls that were refused whenever it comes to them, and others after them', async () => {
+      const { call, answered, called, broker, diverged } = await blockedRun()
+      expect(await call('get', { x: 1 })).toMatchObject({ value: 'got 1' })
+      expect(await call('asks', { x: 1 })).toMatchObject({ value: 'done' })
+      expect(await answered(4)).toMatchObject({ value: 'got 4' })
+      expect(await call('echo', { value: 'deleted' })).toMatchObject({ value: 'deleted' })
+      expect(await call('get', { x: 3 })).toMatchObject({ value: 'got 3' })
+      expect(await call('get', { x: 2 })).toMatchObject({ value: 'got 2' })
+      expect([called(), diverged, broker.calls.length]).toEqual([4, [], 6])
+    })
+
+    it('need not make calls again that were refused', async () => {
+      const { call, answered, diverged } = await blockedRun()
+      for (const x of [1, 2, 3]) await call('get', { x })
+      expect(await answered(5)).toMatchObject({ value: 'got 5' })
+      expect(diverged).toEqual([])
+    })
+
+    it.each([
+      ['a call of a tool that was under way, with other arguments', 1, 'get', { x: 9 }],
+      ['a call before one that was answered by then', 0, 'asks', { x: 1 }],
+    ])('is ended at %s', async (_what, repeated, name, kw) => {
+      const { call, called, diverged } = await blockedRun()
+      for (let x = 1; x <= repeated; x++) await call('get', { x })
+      expect(await call(name, kw)).toMatchObject({ ok: false, kind: 'ended' })
+      expect([called(), diverged.length]).toEqual([3, 1])
+    })
+  })
+
   it('and a call that was kept from being made takes its own place in the record, whenever the code comes to it', async () => {
     let called = 0
     const counted = tool('counted', async () => ({ value: ++called }))
