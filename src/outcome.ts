@@ -90,6 +90,8 @@ export interface CollectedFile extends FileRecord {
 
 export interface CollectedFiles {
   readonly files: readonly CollectedFile[]
+  /** false: the code has made more files than these; the notes of the report say why. */
+  readonly isAll: boolean
   /** Paths of files that were put in place before and are not there any more. */
   readonly gone: readonly string[]
   /** Paths of those that are neither as they were nor among `files`. */

@@ -11,7 +11,7 @@ import type { Invocation } from '../tool/tool.js'
 import { ExecView } from './exec-view.js'
 import { readScript, type Script } from './read-script.js'
 import { prepareOutput, saveFiles } from './saved-files.js'
-import { openTools, readSetup, type Setup, type Toolset } from './setup.js'
+import { type OpenToolsOptions, openTools, readSetup, type Setup, type Toolset } from './setup.js'
 
 export interface ExecOptions {
   /** A path, or - for standard input. */
@@ -31,7 +31,7 @@ const EXIT_TIMED_OUT = 124
 const EXIT_NOT_RUN = 125
 const EXIT_KILLED = 137
 const EXIT_CANCELLED = 130
-/** The code ended well, and what it made could not be saved. */
+/** The code ended well, and not all that it made could be saved. */
 const EXIT_IO = 74
 /** As of a program that SIGPIPE ended. */
 const EXIT_NO_READER = 141
@@ -84,8 +84,11 @@ async function showRun(
   env: NodeJS.ProcessEnv,
 ): Promise<number> {
   let collected: CollectedFiles | null = null
-  const tools = await open(setup, files => {
-    collected = files
+  const tools = await open(setup, {
+    contents: options.output === null ? 'images' : 'saved',
+    onFiles: files => {
+      collected = files
+    },
   })
   const view = new ExecView({
     out: process.stdout,
@@ -100,7 +103,7 @@ async function showRun(
     if (ending.readerGone) return EXIT_NO_READER
     const saved = await saveFiles({
       parts: outcome.parts ?? [],
-      collected: (collected as CollectedFiles | null)?.files ?? [],
+      collected,
       output: options.output,
     })
     view.end(outcome, saved.lines, saved.hasFailed)
@@ -197,10 +200,10 @@ function readExecSetup(env: NodeJS.ProcessEnv): Setup {
   return readSetup({ LOG_LEVEL: 'error', ...env }, { backend: false })
 }
 
-function open(setup: Setup, onFiles?: (files: CollectedFiles) => void): Promise<Toolset> {
+function open(setup: Setup, saving?: OpenToolsOptions['saving']): Promise<Toolset> {
   const redactor = new Redactor()
   const log = createLog({ level: setup.config.logLevel, pretty: true, destination: 'stderr', redactor })
-  return openTools(setup, log, { redactor, ...(onFiles === undefined ? {} : { onFiles }) })
+  return openTools(setup, log, { redactor, ...(saving === undefined ? {} : { saving }) })
 }
 
 function messageOf(error: unknown): string {

@@ -25,7 +25,8 @@ Usage: python-execute-worker [COMMAND]
   demo                             three sample calls, shown live
   exec [--timeout S] [--output DIR] [--quiet] FILE  run a file (- for standard input) in the sandbox:
                                    its stdout on stdout, all else on stderr,
-                                   figures as files here, or with all files that it makes in DIR; --quiet: no summary
+                                   figures as files here, or with all files that it makes in DIR (but hidden ones; 128 MiB
+                                   in 200 files); --quiet: no summary
   exec --json [--timeout S] FILE   print the outcome as JSON, and nothing else
   exec --jsonl                     one request a line on standard input, one outcome a line on standard output
   doctor                           which sandbox can be had here, why not a better one, what to do
@@ -36,7 +37,7 @@ Everything else is configured by environment variables: see .env.example.
 Exit codes of exec: that of the code; 124 timed out, 125 not run, 130 cancelled, 137 over a limit, 128+N killed by signal N,
 141 nobody reads the output.
 Other exit codes: 64 wrong use, 66 unreadable file, 69 no sandbox can be had, 70 internal error, 71 a port not to be had,
-74 output not writable, 77 forbidden by the backend, 78 wrong configuration, or STATE_DIR in use by another worker.
+74 output not writable or files not saved, 77 forbidden by the backend, 78 wrong configuration, or STATE_DIR in use by another worker.
 `
 
 const EXIT_USAGE = 64

@@ -1,15 +1,15 @@
 import { constants } from 'node:fs'
 import { access, mkdir, open } from 'node:fs/promises'
 import path from 'node:path'
-import type { CollectedFile, Part } from '../outcome.js'
+import type { CollectedFiles, Part } from '../outcome.js'
 import { fileSize } from '../tool/quantities.js'
 import { showOnOneLine } from '../tool/readable-text.js'
 
 export interface FilesToSave {
   /** Of the outcome: its images are saved. */
   readonly parts: readonly Part[]
-  /** What the code made: all of it is saved to `output`; without one they only give images of the same bytes their name. */
-  readonly collected: readonly CollectedFile[]
+  /** What the code made: all of it is saved to `output`; without one it only gives images of the same bytes their name. null: nothing. */
+  readonly collected: Pick<CollectedFiles, 'files' | 'isAll'> | null
   /** A folder, made where it is missing; null: the current one, and images alone. */
   readonly output: string | null
 }
@@ -17,6 +17,7 @@ export interface FilesToSave {
 const EXTENSIONS: Readonly<Record<string, string>> = { 'image/png': 'png', 'image/jpeg': 'jpg' }
 const NAMES_TRIED = 1_000
 const NAMES_SHOWN = 5
+const NO_NAME = 'no name for a file outside of the sandbox, as it is hidden or leads elsewhere'
 
 /** The folder of --output can't be had; the message names it and says why. */
 export class OutputUnusable extends Error {
@@ -34,9 +35,9 @@ export async function prepareOutput(folder: string): Promise<void> {
 }
 
 export interface SavedFiles {
-  /** For each file a line for a person; then one that says what was not saved. */
+  /** For each file a line for a person; then what was not saved. */
   readonly lines: readonly string[]
-  /** Whether the file system refused any. */
+  /** Whether anything was to be saved and is not: with `output`, of all that the code made. */
   readonly hasFailed: boolean
 }
 
@@ -55,19 +56,24 @@ export async function saveFiles({ parts, collected, output }: FilesToSave): Prom
     })
     lines.push(line)
   }
-  const files = collected.filter(file => output !== null || file.mime.startsWith('image/'))
+  const files = collected?.files ?? []
   const images = parts.flatMap(part => {
     const extension = EXTENSIONS[part.m_type]
     return extension === undefined ? [] : [{ extension, bytes: Buffer.from(part.m_content, 'base64') }]
   })
+  const left: string[] = []
+  const nameless: string[] = []
   for (const { path: name, content, why } of files) {
-    const shown = showOnOneLine(name, 200)
     const segments = safeSegments(name)
-    if (segments === null)
-      lines.push(`not saved: ${shown}: no name for a file outside of the sandbox, as it is hidden or leads elsewhere`)
-    else if (content === null) lines.push(`not saved: ${shown}${why === null ? '' : `: ${why}`}`)
-    else if (output !== null || images.some(image => image.bytes.equals(content))) {
+    const isShown = content !== null && images.some(image => image.bytes.equals(content))
+    if (segments !== null && content !== null && (output !== null || isShown)) {
       await save(path.join(folder, ...segments), content)
+    } else if (isShown)
+      continue // saved below, as a figure
+    else if (output === null) (segments === null ? nameless : left).push(name)
+    else {
+      hasFailed = true
+      lines.push(`not saved: ${showOnOneLine(name, 200)}: ${segments === null ? NO_NAME : (why ?? 'it was not read')}`)
     }
   }
   let figures = 0
@@ -76,20 +82,18 @@ export async function saveFiles({ parts, collected, output }: FilesToSave): Prom
     figures += 1
     await save(path.join(folder, `figure-${figures}.${extension}`), bytes)
   }
-  if (output === null) {
-    const isSaved = ({ mime, content }: CollectedFile) =>
-      mime.startsWith('image/') && content !== null && images.some(image => image.bytes.equals(content))
-    lines.push(...leftLine(collected.filter(file => !isSaved(file)).map(file => file.path)))
+  if (left.length > 0) lines.push(`not saved: ${named(left)}; --output DIR saves files, up to 128 MiB`)
+  if (nameless.length > 0) lines.push(`not saved: ${named(nameless)}: ${NO_NAME}`)
+  if (output !== null && collected?.isAll === false) {
+    hasFailed = true
+    lines.push('not saved: files that are not listed')
   }
   return { lines, hasFailed }
 }
 
-/** What is gone with the sandbox, and how to get it. */
-function leftLine(names: readonly string[]): string[] {
-  if (names.length === 0) return []
+function named(names: readonly string[]): string {
   const shown = names.slice(0, NAMES_SHOWN).map(name => showOnOneLine(name, 200))
-  const more = names.length > shown.length ? ` and ${names.length - shown.length} more` : ''
-  return [`not saved: ${shown.join(', ')}${more}; --output DIR saves all files`]
+  return `${shown.join(', ')}${names.length > shown.length ? ` and ${names.length - shown.length} more` : ''}`
 }
 
 function whyNot(error: NodeJS.ErrnoException): string {
@@ -138,5 +142,5 @@ async function write(wanted: string, bytes: Buffer): Promise<string> {
     }
     return `saved ${file} (${fileSize(bytes.length)})`
   }
-  return `not saved: ${wanted}: there are ${NAMES_TRIED} of that name already`
+  throw new Error(`there are ${NAMES_TRIED} of that name already`)
 }

@@ -5,6 +5,7 @@ import { type Config, loadConfig } from '../config.js'
 import type { FilesOfThreads } from '../files/thread-files.js'
 import { type HostFacts, readHostFacts } from '../host.js'
 import type { CollectedFiles, Outcome } from '../outcome.js'
+import type { WantedContents } from '../sandbox/collected.js'
 import { openSandbox, type TierAttempt } from '../sandbox/open.js'
 import type { Pool } from '../sandbox/pool.js'
 import type { Redactor } from '../telemetry/redactor.js'
@@ -67,15 +68,15 @@ export interface OpenToolsOptions {
   readonly signal?: AbortSignal
   /** Where files are kept for later calls; left out: nowhere, whatever the configuration says. */
   readonly files?: FilesPlace
-  /** Gets what each run made, with its contents; left out: contents are taken as the tool asks for them. */
-  readonly onFiles?: (files: CollectedFiles) => void
+  /** Gets what each run made, with these contents; left out: contents are taken as the tool asks for them. */
+  readonly saving?: { readonly contents: WantedContents; onFiles(files: CollectedFiles): void }
 }
 
 /** Errors: SandboxUnavailable, InterpreterError, StartCancelled. */
 export async function openTools(
   { config, host, toolSettings }: Setup,
   log: Logger,
-  { redactor, onHealth, signal, files: filesPlace, onFiles }: OpenToolsOptions = {},
+  { redactor, onHealth, signal, files: filesPlace, saving }: OpenToolsOptions = {},
 ): Promise<Toolset> {
   redactor?.know('tools', ...toolSettings.secrets)
   const { pool, attempts } = await openSandbox({
@@ -117,9 +118,9 @@ export async function openTools(
     ...context,
     files: kept?.files ?? null,
     run: async request => {
-      if (onFiles === undefined) return await pool.run(request)
-      const report = await pool.run({ ...request, files: { inputs: request.files?.inputs ?? [], all: true } })
-      if (report.collected !== undefined) onFiles(report.collected)
+      if (saving === undefined) return await pool.run(request)
+      const report = await pool.run({ ...request, files: { ...request.files, contents: saving.contents } })
+      if (report.collected !== undefined) saving.onFiles(report.collected)
       return report
     },
     toolbox: tools?.toolbox ?? null,

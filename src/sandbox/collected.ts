@@ -3,12 +3,20 @@ import type { RunEnd } from './messages.js'
 import { mimeOf } from './mime.js'
 
 const MIB = 1024 * 1024
-/** What is taken of one run: of all files, and where nobody keeps them, of images. python/core/collect.py holds it, and so does this. */
-const OF_ALL = { files: 100, file_bytes: 16 * MIB, bytes: 32 * MIB }
-const OF_IMAGES = { files: 16, file_bytes: 8 * MIB, bytes: 16 * MIB }
 /** What the files, and what the shown images, of all runs may take of the worker's memory at the same time. */
 const ROOM_BYTES = 128 * MIB
 const INDEX_BYTES = 4
+/**
+ * What is taken of one run: of images alone, which are shown; of all files, to be kept for later calls; of all files, to be saved by a program
+ * that has one run. python/core/collect.py holds it, and so does this.
+ */
+const MOST = {
+  images: { files: 16, file_bytes: 8 * MIB, bytes: 16 * MIB },
+  kept: { files: 100, file_bytes: 16 * MIB, bytes: 32 * MIB },
+  saved: { files: 200, file_bytes: ROOM_BYTES, bytes: ROOM_BYTES },
+}
+/** Which contents are wanted. */
+export type WantedContents = keyof typeof MOST
 
 /** What the warden is to hand over. */
 export interface CollectOrder {
@@ -18,9 +26,8 @@ export interface CollectOrder {
   readonly bytes: number
 }
 
-/** all: whatever the code made or changed; else only images, which are shown. */
-export function collectOrder(all: boolean): CollectOrder {
-  return { all, ...(all ? OF_ALL : OF_IMAGES) }
+export function collectOrder(wanted: WantedContents): CollectOrder {
+  return { all: wanted !== 'images', ...MOST[wanted] }
 }
 
 /** Room in memory that all runs share. */
@@ -74,10 +81,16 @@ export class Collecting {
   }
 
   /** All that the listing names, with the contents that have come whole. */
-  finish(end: Pick<RunEnd, 'files' | 'files_gone' | 'files_unlisted'>): CollectedFiles {
+  finish(end: RunEnd): CollectedFiles {
     const files = end.files.map(file => this.#file(file))
     this.#pieces.clear()
-    return { files, gone: end.files_gone, unlisted: end.files_unlisted, release: () => this.drop() }
+    return {
+      files,
+      isAll: end.files_more === 0 && end.files_partial === null && end.files_other.hard_links === 0,
+      gone: end.files_gone,
+      unlisted: end.files_unlisted,
+      release: () => this.drop(),
+    }
   }
 
   /** Nothing of it is needed any more. */

@@ -3,7 +3,7 @@ import type { SandboxConfig } from '../config.js'
 import type { SandboxFacts, SandboxReport } from '../outcome.js'
 import type { Redactor } from '../telemetry/redactor.js'
 import { Capture, visible } from './capture.js'
-import { Collecting, CollectRoom, collectOrder } from './collected.js'
+import { Collecting, CollectRoom, collectOrder, type WantedContents } from './collected.js'
 import { fileNotes } from './file-notes.js'
 import type { GuestCalls } from './guest-calls.js'
 import type { InputFile } from './inputs.js'
@@ -35,8 +35,7 @@ export interface RunRequest {
 export interface FilesRequest {
   /** Put in the workspace before the code starts. Those that stay as they are, are not listed afterwards. */
   readonly inputs: readonly InputFile[]
-  /** Whether the contents of all files are wanted, or those of images alone. */
-  readonly all: boolean
+  readonly contents: WantedContents
 }
 
 export interface PoolOptions {
@@ -94,7 +93,7 @@ export class Pool {
     const stdout = new Capture(config.stdoutKeptBytes, request.onStdout, secrets)
     const stderr = new Capture(config.stderrKeptBytes, null, secrets)
     const shown = new Shown(this.#options.redactor, this.#imageRoom)
-    const wanted = request.files == null ? null : collectOrder(request.files.all)
+    const wanted = request.files == null ? null : collectOrder(request.files.contents)
     const collecting = wanted === null ? null : new Collecting(wanted, this.#collectRoom)
     const notPlaced: string[] = []
     const heard: Heard = { stdout, stderr, shown, collecting }

@@ -118,7 +118,7 @@ export function createPythonExecute(options: PythonExecuteOptions): Tool<PythonA
       signal: either,
       onStdout: text => live.push(text),
       calls: tools?.calls ?? null,
-      files: { inputs: restored?.inputs ?? [], all: thread !== null },
+      files: { inputs: restored?.inputs ?? [], contents: thread === null ? 'images' : 'kept' },
     }).finally(() => blockedRun.over())
     const isBlocked = (tools?.blocked.length ?? 0) > 0 && isOurs(ended, signal)
     const diverged = !isBlocked && isOurs(ended, signal) ? (tools?.diverged ?? null) : null

@@ -62,7 +62,7 @@ describe('exec in a shell', () => {
   it('saves images alone where no folder is named', () => {
     const run = shell('node "$MAIN" exec -', MAKES_FILES)
     expect(run.stderr).toContain('[saved pixel.png (70 bytes)]\n')
-    expect(run.stderr).toContain('[not saved: data/squares.csv; --output DIR saves all files]\n')
+    expect(run.stderr).toContain('[not saved: data/squares.csv; --output DIR saves files, up to 128 MiB]\n')
     expect(run.stderr).not.toContain('shown below')
     expect(readdirSync(folder)).toEqual(['pixel.png'])
   })
@@ -87,6 +87,22 @@ describe('exec in a shell', () => {
     expect(run.stderr).toContain('[not saved: data/squares.csv: there is a file where a folder must be]\n')
     expect(run.status).toBe(74)
     expect(readdirSync(folder).sort()).toEqual(['data', 'pixel.png'])
+  })
+
+  it('saves large files, and says also with --quiet what it does not save, and ends with 74', () => {
+    const code = `for n in range(3): open(f"{n}.bin", "wb").truncate(20 << 20)`
+    const whole = shell('node "$MAIN" exec --quiet --output . - && stat -c "%n %s" *.bin', code)
+    expect([whole.status, whole.stdout, whole.stderr]).toEqual([
+      0,
+      '0.bin 20971520\n1.bin 20971520\n2.bin 20971520\n',
+      expect.not.stringContaining('not saved'),
+    ])
+    const most = 'for n in range(3): open(f"{n}.bin", "wb").truncate(70 << 20)\nopen(".env", "w").close()'
+    const part = shell('node "$MAIN" exec --quiet --output part -', most)
+    expect(part.status).toBe(74)
+    expect(part.stderr).toContain('[not saved: 1.bin: more than 128 MiB in one call]\n')
+    expect(part.stderr).toContain('[not saved: .env: no name for a file outside')
+    expect(readdirSync(path.join(folder, 'part'))).toEqual(['0.bin'])
   })
 })
 

@@ -26,7 +26,7 @@ describe.each(TIERS)('files in the %s tier', tier => {
   afterAll(async () => {
     expect(await room.close()).toEqual({ processes: [], files: [] })
   })
-  const all = (...inputs: InputFile[]) => ({ files: { inputs, all: true } })
+  const all = (...inputs: InputFile[]) => ({ files: { inputs, contents: 'kept' as const } })
 
   it('that the code made come with their contents', async () => {
     const report = await room.run(
@@ -40,7 +40,7 @@ describe.each(TIERS)('files in the %s tier', tier => {
 
   it('that are images come alone where nobody keeps the others', async () => {
     const report = await room.run('open("a.PNG", "w").write("p")\nopen("b.txt", "w").write("t")', {
-      files: { inputs: [], all: false },
+      files: { inputs: [], contents: 'images' },
     })
     expect(contents(report)).toEqual({ 'a.PNG': 'p', 'b.txt': null })
     expect(report.files).toHaveLength(2)
@@ -53,7 +53,7 @@ png = base64.b64decode("${PIXEL}")
 for name in ("b.png", "a.png", "copy.png"): open(name, "wb").write(png + (b"" if name == "copy.png" else name.encode()))
 open("copy of copy.png", "wb").write(png)
 open("no.png", "w").write("text")`,
-      { files: { inputs: [], all: false } },
+      { files: { inputs: [], contents: 'images' } },
     )
     expect(report.shown.parts.map(part => part.m_type)).toEqual(['image/png', 'image/png', 'image/png'])
     expect(report.shown.parts.map(part => Buffer.from(part.m_content, 'base64').subarray(-5).toString())).toEqual([
@@ -131,6 +131,19 @@ open("small.txt", "w").write("s")`,
       'small.txt': 's',
     })
     report.collected?.release()
+  })
+
+  it('that are to be saved come up to 128 MiB, and it is known whether there are others', async () => {
+    const code = 'for n in range(3): open(f"{n}.bin", "wb").truncate(45 << 20)\nopen("small.txt", "w").write("s")'
+    const report = await room.run(code, { files: { inputs: [], contents: 'saved' } })
+    const why = report.collected?.files.map(file => file.content?.length ?? file.why)
+    expect(why).toEqual([45 * MIB, 45 * MIB, 'more than 128 MiB in one call', 1])
+    expect(report.collected?.isAll).toBe(true)
+    report.collected?.release()
+    for (const other of ['for n in range(201): open(f"{n}", "w").close()', 'open("a", "w")\nos.link("a", "b")']) {
+      const { collected } = await room.run(`import os\n${other}`, { files: { inputs: [], contents: 'saved' } })
+      expect(collected?.isAll).toBe(false)
+    }
   })
 
   it('more than 100 are named', async () => {

@@ -25,7 +25,7 @@ describe.each([
   const run = (code: string, wallMs = 20_000) => room().run(code, { wallMs })
   /** Images among the files are shown as well. */
   const runWithFiles = async (code: string) => {
-    const report = await room().run(code, { files: { inputs: [], all: false } })
+    const report = await room().run(code, { files: { inputs: [], contents: 'images' } })
     report.collected?.release()
     return report
   }

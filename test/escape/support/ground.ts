@@ -202,7 +202,7 @@ async function attempt(
 ): Promise<Attempt> {
   const complaints: string[] = []
   const run = (code: string, wallMs: number, signal = new AbortController().signal, onStdout = (_: string) => {}) =>
-    pool.run({ code: prelude + code, wallMs, signal, onStdout, files: { inputs: [], all: true } })
+    pool.run({ code: prelude + code, wallMs, signal, onStdout, files: { inputs: [], contents: 'kept' } })
   if (attack.before !== undefined) {
     const report = await run(attack.before, WALL_MS)
     if (report.status !== 'completed') complaints.push(`before it: ${report.status} ${report.stderr.text}`)

@@ -19,6 +19,7 @@ const made = (path: string, content: string | null = 'x', why: string | null = n
 })
 const collected = (files: CollectedFile[], gone: string[] = [], unlisted: string[] = []): CollectedFiles => ({
   files,
+  isAll: true,
   gone,
   unlisted,
   release: () => {},

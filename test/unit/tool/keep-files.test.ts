@@ -31,6 +31,7 @@ it('lets go of the memory of files only when a store that hangs holds them no mo
     files: [file],
     collected: {
       files: [{ ...file, content: Buffer.from('a'), why: null }],
+      isAll: true,
       gone: [],
       unlisted: [],
       release: () => {

@@ -99,7 +99,7 @@ describe('a run', () => {
     for (const remainingMs of [40_000, 585_000]) await tool.handle(invocationOf({ remainingMs, thread }))
     expect(requests[0]?.wallMs).toBeLessThanOrEqual(30_000)
     expect(requests[1]?.wallMs).toBe(60_000)
-    expect(requests[0]?.files).toMatchObject({ all: true, inputs: [{ path: 'a' }] })
+    expect(requests[0]?.files).toMatchObject({ contents: 'kept', inputs: [{ path: 'a' }] })
   })
 
   test('does not begin with less than a second left, and says so', async () => {
