@@ -117,6 +117,21 @@ describe('files.read_file', () => {
     ])
   })
 
+  it('names files that are like one that is missing, in a large folder in bounded time', async () => {
+    put('zeta.csv', 'x')
+    put('.env.local', 'x')
+    const code = `
+import time
+for n in range(4000): open("report" * 30 + str(n), "w").close()
+started = time.process_time()
+for name in ("zetta.csv", "zeta.json", "Zeta.csv", ".env", "report" * 30 + "x"):
+    try: tools.files.read_file(name)
+    except tools.ToolError as error: print(error.details["similar_files"][0][:12])
+assert time.process_time() - started < 4, time.process_time() - started`
+    const found = ['zeta.csv', 'zeta.csv', 'zeta.csv', '.env.local', 'reportreport']
+    expect((await printed(code, { work })).trim().split('\n')).toEqual(found)
+  })
+
   it('stays in the workspace, links included', async () => {
     put('sub/in.txt', 'inside')
     symlinkSync('sub/in.txt', path.join(work, 'good'))

@@ -6,6 +6,7 @@ import stat
 
 from . import errors
 
+_MOST_NAMES = 250  # that are compared with one that is missing: all of a large folder would take seconds
 _work = None
 _getcwd, _realpath = os.getcwd, os.path.realpath
 
@@ -92,11 +93,16 @@ def _similar(real):
         names = os.listdir(folder)
     except OSError:
         return []
+    likely = sorted(names, key=lambda one: (-len(os.path.commonprefix([_stem(one), _stem(name)])), one))
     by_stem = {}
-    for one in sorted(names):
-        by_stem.setdefault(one.lower().partition(".")[0], []).append(one)
-    near = difflib.get_close_matches(name.lower().partition(".")[0], by_stem, n=3, cutoff=0.6)
+    for one in likely[:_MOST_NAMES]:
+        by_stem.setdefault(_stem(one), []).append(one)
+    near = difflib.get_close_matches(_stem(name), by_stem, n=3, cutoff=0.6)
     return [shown(os.path.join(folder, one)) for stem in near for one in by_stem[stem]][:3]
+
+
+def _stem(name):
+    return name.lower().lstrip(".").partition(".")[0]
 
 
 def size_in_words(size):
