@@ -72,7 +72,7 @@ print(json.dumps([took * 1000, sorted(set(sys.modules) - before), threading.acti
       const imports = readFileSync(`${SOURCES}toolbox/${name}`, 'utf8').matchAll(/^\s*(?:from|import) (\S+)/gm)
       for (const [, module] of imports)
         expect(module).toMatch(
-          /^(\.|ast|asyncio|builtins|collections|datetime|difflib|errno|fnmatch|functools|importlib|inspect|itertools|json|math|os|re|select|shlex|signal|stat|subprocess|sys|threading|time|types)/,
+          /^(\.|ast|asyncio|builtins|collections|datetime|decimal|difflib|errno|fnmatch|functools|importlib|inspect|itertools|json|math|os|re|select|shlex|signal|stat|subprocess|sys|threading|time|types)/,
         )
     }
   })
