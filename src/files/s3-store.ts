@@ -10,9 +10,18 @@ import {
 import pLimit from 'p-limit'
 import { pathProblem, threadName } from './names.js'
 import { planRoom } from './quota.js'
-import { type FileStore, type Kept, type NewFile, type StoredFile, StoreError, type ThreadKey } from './store.js'
+import {
+  type FileStore,
+  type GoneFile,
+  type Kept,
+  type NewFile,
+  type StoredFile,
+  StoreError,
+  type ThreadKey,
+} from './store.js'
 
 const MIB = 1024 * 1024
+const HOUR_MS = 3_600_000
 const ATTEMPTS = 3
 const CONNECT_MS = 2_000
 const REQUEST_MS = 5_000
@@ -63,7 +72,22 @@ export class S3Store implements FileStore {
     })
   }
 
-  async list(key: ThreadKey, signal: AbortSignal): Promise<{ files: StoredFile[]; gone: [] }> {
+  /** `gone`: told again by each call where the bucket does not let them be deleted. */
+  async list(
+    key: ThreadKey,
+    signal: AbortSignal,
+    looksOn = false,
+  ): Promise<{ files: StoredFile[]; gone: readonly GoneFile[] }> {
+    const { files, old } = await this.#list(key, signal)
+    if (looksOn || old.length === 0) return { files, gone: [] }
+    // They are not given back either way; a bucket that deletes nothing is told of when room is needed.
+    await this.#delete(key, old, signal).catch(() => {})
+    const why = `stored more than ${this.#options.expireMs / HOUR_MS} h ago`
+    return { files, gone: old.map(({ path }) => ({ path, why })) }
+  }
+
+  /** Changes nothing: what is old stays for the next call, which is told of it. */
+  async #list(key: ThreadKey, signal: AbortSignal): Promise<{ files: StoredFile[]; old: StoredFile[] }> {
     const prefix = this.#prefix(key)
     const { bucket, expireMs } = this.#options
     const command = new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, MaxKeys: LISTED_MOST })
@@ -74,10 +98,7 @@ export class S3Store implements FileStore {
       return [{ path, bytes: Size, at: LastModified?.getTime() ?? 0, version: ETag }]
     })
     const isOld = ({ at }: StoredFile) => this.#now() - at >= expireMs
-    const old = files.filter(isOld)
-    // They are not given back either way; a bucket that deletes nothing is told of when room is needed.
-    if (old.length > 0) await this.#delete(key, old, signal).catch(() => {})
-    return { files: files.filter(file => !isOld(file)), gone: [] }
+    return { files: files.filter(file => !isOld(file)), old: files.filter(isOld) }
   }
 
   async get(key: ThreadKey, file: StoredFile, signal: AbortSignal): Promise<Buffer | null> {
@@ -101,7 +122,7 @@ export class S3Store implements FileStore {
 
   async keep(key: ThreadKey, files: readonly NewFile[], signal: AbortSignal): Promise<Kept> {
     const { bucket, threadBytes } = this.#options
-    const { files: existing } = await this.list(key, signal)
+    const { files: existing } = await this.#list(key, signal)
     const incoming = files.map(file => ({ path: file.path, bytes: file.content.length }))
     const plan = planRoom(existing, incoming, threadBytes)
     const why = `more than the ${threadBytes / MIB} MiB that one chat may keep`
@@ -132,7 +153,7 @@ export class S3Store implements FileStore {
   async remove(key: ThreadKey, files: readonly StoredFile[], signal: AbortSignal): Promise<void> {
     if (files.length === 0) return
     // What another call has stored under these paths since stays: not every store deletes under a condition, so it is asked first.
-    const versions = new Map((await this.list(key, signal)).files.map(({ path, version }) => [path, version]))
+    const versions = new Map((await this.#list(key, signal)).files.map(({ path, version }) => [path, version]))
     await this.#delete(
       key,
       files.filter(({ path, version }) => versions.get(path) === version),

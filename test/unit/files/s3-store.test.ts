@@ -54,9 +54,8 @@ describe('a bucket of files', () => {
     expect(new Set(methods)).toEqual(new Set(['GET', 'PUT']))
   })
 
-  it('makes room by deleting the oldest, and deletes what is removed and what has expired', async () => {
-    let now = Date.now()
-    const { server, store } = await open({ wallClock: () => now })
+  it('makes room by deleting the oldest, and deletes what is removed', async () => {
+    const { server, store } = await open()
     await store.keep(CHAT, [file('old & first', Buffer.alloc(MIB / 2))], signal)
     const { evicted } = await store.keep(CHAT, [file('new', Buffer.alloc((MIB * 3) / 4))], signal)
     expect(evicted).toEqual(['old & first'])
@@ -69,9 +68,22 @@ describe('a bucket of files', () => {
       signal,
     )
     expect((await store.list(CHAT, signal)).files.map(one => one.path)).toEqual(['new'])
-    now += 2 * HOUR
-    expect((await store.list(CHAT, signal)).files).toEqual([])
-    expect(server.objects.size).toBe(0)
+  })
+
+  it('deletes what has expired, and tells it to the next call alone, whoever looked, kept or removed before', async () => {
+    const { server, store } = await open()
+    await store.keep(CHAT, [file('old'), file('older')], signal)
+    const { files } = await store.list(CHAT, signal)
+    for (const [key, one] of server.objects) server.objects.set(key, { ...one, at: one.at - 2 * HOUR })
+    expect(await store.list(CHAT, signal, true)).toEqual({ files: [], gone: [] })
+    await store.keep(CHAT, [file('new')], signal)
+    await store.remove(CHAT, files, signal)
+    expect(server.objects.size).toBe(3)
+    const { files: left, gone } = await store.list(CHAT, signal)
+    expect(left.map(({ path }) => path)).toEqual(['new'])
+    expect(gone).toEqual(['old', 'older'].map(path => ({ path, why: 'stored more than 1 h ago' })))
+    expect((await store.list(CHAT, signal)).gone).toEqual([])
+    expect(server.objects.size).toBe(1)
   })
 
   it('refuses what is more than a chat may keep', async () => {
