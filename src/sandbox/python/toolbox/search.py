@@ -17,7 +17,7 @@ _LEFT_OUT = {".git", ".hg", ".svn", "__pycache__", "node_modules", ".venv", ".my
 _TARGETS = {"content": "content", "grep": "content", "files": "files", "find": "files"}
 _MODES = ("content", "files_only", "count")
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_MOST_ALTERNATIVES = 1000
+_MOST_ALTERNATIVES = 100  # fnmatch keeps 256 compiled, and each may be two
 
 
 def search(
