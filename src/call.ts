@@ -61,7 +61,7 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   const log = context.log.child({ fcall_id: loggedId(call.fcall_id), tool: call.fcall_name.slice(0, NAME_SHOWN_CHARS) })
   const giveUpAtMs = arrivedMs + GIVE_UP_MS + SKEW_MS - ageMs(call, context)
   const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs }
-  const known = await knownAlready(call, answering, context, log)
+  const known = await knownAlready(call, answering, context, log, call.fcall_created_ts * 1000)
   if (known !== null) return known
   const delta: { stream: DeltaStream | null } = { stream: null }
   const onText = (text: string) => {
@@ -116,8 +116,14 @@ async function knownAlready(
   answering: Answering,
   context: CallContext,
   log: Logger,
+  createdAt?: number,
 ): Promise<boolean | null> {
-  const claim = context.journal.claim(answering.key, call)
+  const answerUnknown = async (what: string) => {
+    const reply = answer(context.outcomes.broken(what, true, await calledBefore(call, context)))
+    const concluded = await deliverReply(answering, reply, unasked(call, context), context, log)
+    return concluded === null || concluded.safe
+  }
+  const claim = context.journal.claim(answering.key, call, createdAt)
   switch (claim.kind) {
     case 'fresh':
       return null
@@ -132,11 +138,11 @@ async function knownAlready(
       const stored = await context.journal.stored(answering.key)
       if (stored !== null) return (await postOrPutOff(answering, stored, context, log)).safe
       context.onLost?.()
-      const called = await calledBefore(call, context)
-      const lost = answer(context.outcomes.broken('it was answered before, and its result was lost', true, called))
-      const concluded = await deliverReply(answering, lost, unasked(call, context), context, log)
-      return concluded === null || concluded.safe
+      return await answerUnknown('it was answered before, and its result was lost')
     }
+    case 'forgotten':
+      log.warn('call is not run: it may have been answered before, and too many came after it to know')
+      return await answerUnknown('it was not run now, as the worker can not tell any more whether it was before')
   }
 }
 

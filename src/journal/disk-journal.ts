@@ -40,7 +40,7 @@ export interface DiskJournalOptions {
  * memory journal knows is kept beside it, as there. Where the disk refuses, calls are kept in memory and written as soon as it can be.
  */
 export class DiskJournal implements Journal {
-  readonly #memory = new MemoryJournal()
+  readonly #memory: MemoryJournal
   readonly #sync: RecordSync
   readonly #leftovers = new Set<string>()
   /** Those that were found on disk. */
@@ -65,6 +65,7 @@ export class DiskJournal implements Journal {
     this.#log = options.log
     this.#askedMostBytes = options.askedMostBytes ?? ASKED_MOST_BYTES
     this.#now = options.wallClock ?? Date.now
+    this.#memory = new MemoryJournal({ wallClock: this.#now })
     this.#answered = store.answered
     this.#sync = new RecordSync({ ...options, store })
     this.#pruning = setInterval(() => this.#prune(), PRUNE_EVERY_MS).unref()
@@ -88,37 +89,40 @@ export class DiskJournal implements Journal {
     return call.confirmed_by_human !== null && hasAsked ? decidedKey(call) : this.#memory.keyOf(call)
   }
 
-  claim(key: string, call: ClaimedCall): Claim {
-    const claim = this.#memory.claim(key)
+  claim(key: string, call: ClaimedCall, createdAt = Number.POSITIVE_INFINITY): Claim {
+    const claim = this.#memory.claim(key, call, createdAt)
     if (claim.kind === 'settled') this.#leftovers.delete(key)
+    if (claim.kind === 'settled' || claim.kind === 'known') return claim
     // Forgotten in memory, but there: whoever works on the leftovers posts it.
-    if (claim.kind === 'fresh' && this.#sync.get(key) !== null) return { kind: 'known' }
-    if (claim.kind === 'fresh' && this.#hasAnswerFile(key)) return { kind: 'stored' }
-    // A person was asked, has decided, and the call was answered by that.
-    if (claim.kind === 'fresh' && key === call.fcall_id && this.#isOnDisk(decidedKey(call))) return { kind: 'known' }
-    if (claim.kind === 'fresh') {
-      const asked = key === call.fcall_id ? null : this.#sync.get(call.fcall_id)
-      const at = this.#now()
-      const { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human } = call
-      const identity = { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human }
-      this.#sync.set({
-        version: 1,
-        key,
-        state: 'claimed',
-        claimedAt: at,
-        since: at,
-        call: identity,
-        toolCalls: asked?.toolCalls ?? 0,
-        answer: null,
-      })
-      // Where it gets its slot at once, as most do, one write says both.
-      setImmediate(async () => {
-        await this.#sync.persist(key)
-        // The person has answered. Not before the disk knows that: who dies between would find neither, and run the code anew.
-        if (asked !== null && this.#sync.isSaved(key)) this.#drop(call.fcall_id, { isAnswered: false })
-      })
+    if (this.#sync.get(key) !== null) return { kind: 'known' }
+    if (claim.kind === 'stored' || this.#hasAnswerFile(key)) return { kind: 'stored' }
+    const asked = key === call.fcall_id ? null : this.#sync.get(call.fcall_id)
+    const at = this.#now()
+    let isForgotten = claim.kind === 'forgotten'
+    if (key === call.fcall_id) {
+      // A person was asked, has decided, and the call was answered by that.
+      if (this.#isOnDisk(decidedKey(call))) return { kind: 'known' }
+      isForgotten ||= this.#answered.mayHaveForgotten(createdAt, at)
     }
-    return claim
+    const { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human } = call
+    const identity = { fcall_id, fcall_untrusted_key, connected_persona_id, confirmed_by_human }
+    this.#sync.set({
+      version: 1,
+      key,
+      state: isForgotten ? 'started' : 'claimed', // the next life may not say that its code never ran
+      claimedAt: at,
+      since: at,
+      call: identity,
+      toolCalls: asked?.toolCalls ?? 0,
+      answer: null,
+    })
+    // Where it gets its slot at once, as most do, one write says both.
+    setImmediate(async () => {
+      await this.#sync.persist(key)
+      // The person has answered. Not before the disk knows that: who dies between would find neither, and run the code anew.
+      if (asked !== null && this.#sync.isSaved(key)) this.#drop(call.fcall_id, { isAnswered: false })
+    })
+    return { kind: isForgotten ? 'forgotten' : 'fresh' }
   }
 
   async started(key: string): Promise<boolean> {

@@ -25,6 +25,8 @@ export type Claim =
   | { readonly kind: 'settled'; readonly answer: StoredAnswer }
   /** As settled, in a life before or long ago: the answer has to be fetched, see `stored`. */
   | { readonly kind: 'stored' }
+  /** Ours to answer, but not to run: it may be one of those that were answered, of which more came than are remembered. */
+  | { readonly kind: 'forgotten' }
 
 /** A call whose answer is still to be given and on which nobody works. */
 export interface Leftover {
@@ -47,7 +49,8 @@ export interface Journal {
    * a "yes" must not be answered "not run" while the code runs.
    */
   keyOf(call: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string
-  claim(key: string, call: ClaimedCall): Claim
+  /** `createdAt`: when the backend made the call, in milliseconds since the epoch; left out where its code will not run in any case. */
+  claim(key: string, call: ClaimedCall, createdAt?: number): Claim
   /**
    * Resolves when it is written down that the code starts: not before may it. False: the code may not start, since the disk says
    * that it has not and can't be told otherwise. Never rejects.

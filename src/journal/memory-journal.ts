@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { exactJson, parseExactly } from '../exact-json.js'
 import type { ToolLog, ToolStep } from '../toolbox/tool-log.js'
 import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
+import { RecentNames } from './recent-names.js'
 
 const RESTING_MOST = 2_000
 const RESTING_MOST_BYTES = 64 * 1024 * 1024
@@ -17,7 +18,8 @@ type Entry =
 
 /**
  * A journal that lasts as long as the process. Calls on which nothing is being done are forgotten, the oldest first, beyond
- * 2 000 or 64 MiB of UTF-8; one that is being worked on or posted never is, as its next delivery would run it again. Of one that waits for
+ * 2 000 or 64 MiB of UTF-8; one that is being worked on or posted never is, as its next delivery would run it again. Of one that was
+ * answered, or is answered by another, that is remembered for 15 minutes more, as it would run again, too. Of one that waits for
  * a person it is remembered that its code has called tools, so that a word that comes too late does not have them called again.
  */
 export class MemoryJournal implements Journal {
@@ -29,18 +31,31 @@ export class MemoryJournal implements Journal {
   readonly #toolSteps = new Map<string, { readonly lines: Buffer[]; bytes: number; hasCalled: boolean }>()
   /** sha256 of ids, the oldest first. */
   readonly #forgotten = new Set<string>()
+  /** sha256 of the keys of calls that are over. */
+  readonly #answered: RecentNames
+  readonly #left: RecentNames
+  readonly #now: () => number
 
-  keyOf({ fcall_id, confirmed_by_human }: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string {
-    const decided = fcall_id + DECIDED
-    const hasAsked = this.#entries.get(fcall_id)?.state === 'asked' || this.#entries.has(decided)
-    return confirmed_by_human !== null && hasAsked ? decided : fcall_id
+  /** `wallClock`: milliseconds since the epoch. `namesMost`: of calls that are over, see RecentNames. */
+  constructor(options: { readonly wallClock?: () => number; readonly namesMost?: number } = {}) {
+    this.#now = options.wallClock ?? Date.now
+    this.#answered = new RecentNames(options.namesMost)
+    this.#left = new RecentNames(options.namesMost)
   }
 
-  claim(key: string): Claim {
+  keyOf({ fcall_id, confirmed_by_human }: Pick<ClaimedCall, 'fcall_id' | 'confirmed_by_human'>): string {
+    const hasAsked = this.#entries.get(fcall_id)?.state === 'asked' || this.hasDecided({ fcall_id })
+    return confirmed_by_human !== null && hasAsked ? fcall_id + DECIDED : fcall_id
+  }
+
+  claim(key: string, _call?: ClaimedCall, createdAt = Number.POSITIVE_INFINITY): Claim {
     const entry = this.#entries.get(key)
     if (entry === undefined) {
+      const name = hashed(key)
+      if (this.#left.has(name) || this.hasDecided({ fcall_id: key })) return { kind: 'known' }
       this.#entries.set(key, { state: 'claimed' })
-      return { kind: 'fresh' }
+      if (this.#answered.has(name)) return { kind: 'stored' }
+      return { kind: this.#mayHaveForgotten(key, createdAt) ? 'forgotten' : 'fresh' }
     }
     if (entry.state !== 'settled') return { kind: 'known' }
     this.#posting(key, entry.answer, entry.isTaken)
@@ -52,7 +67,8 @@ export class MemoryJournal implements Journal {
   }
 
   hasDecided({ fcall_id }: Pick<ClaimedCall, 'fcall_id'>): boolean {
-    return this.#entries.has(fcall_id + DECIDED)
+    const key = fcall_id + DECIDED
+    return this.#entries.has(key) || this.#answered.has(hashed(key)) || this.#left.has(hashed(key))
   }
 
   asking(key: string): void {
@@ -158,12 +174,28 @@ export class MemoryJournal implements Journal {
       if (this.#resting.size <= RESTING_MOST && this.#restingBytes <= RESTING_MOST_BYTES) break
       this.#wake(oldest)
       // One that was asked, and is decided now, is being worked on under its other key: that needs what it has called.
-      const needsSteps = this.#entries.get(oldest)?.state === 'asked' && !this.#entries.has(oldest + DECIDED)
+      const state = this.#entries.get(oldest)?.state
+      const needsSteps = state === 'asked' && !this.#entries.has(oldest + DECIDED)
       this.#entries.delete(oldest)
+      if (state === 'settled') this.#remember(this.#answered, oldest)
+      if (state === 'left') this.#remember(this.#left, oldest)
       if (!needsSteps) continue
       if (this.#toolSteps.get(oldest)?.hasCalled === true) this.#forget(oldest)
       this.#toolSteps.delete(oldest)
     }
+  }
+
+  #remember(names: RecentNames, key: string): void {
+    const now = this.#now()
+    names.add(hashed(key), now)
+    names.prune(now)
+  }
+
+  /** A call that a person was asked for by us, and has decided only now, was not answered before. */
+  #mayHaveForgotten(key: string, createdAt: number): boolean {
+    const now = this.#now()
+    const mayHave = [this.#answered, this.#left].some(names => names.mayHaveForgotten(createdAt, now))
+    return mayHave && !key.endsWith(DECIDED)
   }
 
   #forget(fcallId: string): void {

@@ -128,6 +128,28 @@ describe('the way of a call', () => {
     expect(posts.map(post => post.answer.content)).toEqual(['"done"', '"done"'])
   })
 
+  it('is not run where it may have been before, and is answered so', async () => {
+    let runs = 0
+    const { posts, context, logged } = setup(async () => text(`run ${++runs}`))
+    const now = 1_700_000_001_000
+    const journal = new MemoryJournal({ wallClock: () => now, namesMost: 1 })
+    for (let n = 0; n < 2_002; n++) {
+      journal.claim(`other ${n}`)
+      await journal.settled(`other ${n}`, { content: '', provenance: '', dollars: 0, asPlaceholder: false })
+      journal.delivered(`other ${n}`)
+    }
+    const call = sampleCall({ fcall_created_ts: now / 1000 - 1 })
+    expect(await handleCall(call, { ...context, journal }, NEVER)).toBe(true)
+    expect(runs).toBe(0)
+    expect(posts.map(post => post.answer.content)).toEqual([
+      expect.stringMatching(/can not tell.*may have run in part/),
+    ])
+    expect(JSON.parse(posts[0]?.answer.provenance ?? '')).toMatchObject({ status: 'interrupted', started: true })
+    expect(logged.lines.map(line => line['msg'])).toContain(
+      'call is not run: it may have been answered before, and too many came after it to know',
+    )
+  })
+
   it('posts a placeholder as one, and again as one', async () => {
     const { handleOne, posts } = setup(async () => ({ kind: 'placeholder', subchats: ['s1'] }))
     await handleOne()

@@ -1,14 +1,26 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { AnsweredFiles } from '../../../src/journal/answered-files.js'
 import { DiskJournal, type DiskJournalOptions } from '../../../src/journal/disk-journal.js'
 import type { ClaimedCall, StoredAnswer } from '../../../src/journal/journal.js'
+import { NamesFile } from '../../../src/journal/names-file.js'
 import { captureLog } from '../../backend/support/fixtures.js'
 
 const ANSWER: StoredAnswer = { content: '"done"', provenance: '{}', dollars: 0.25, asPlaceholder: false }
 const MINUTE = 60_000
+const START = 1_700_000_000_000
 
 function callOf(id: string, confirmed: boolean | null = null): ClaimedCall {
   return { fcall_id: id, fcall_untrusted_key: 'k', connected_persona_id: null, confirmed_by_human: confirmed }
@@ -115,6 +127,103 @@ describe('a call that has its answer and is delivered again', () => {
   })
 })
 
+describe('a call of which only the name is kept', () => {
+  const bounds = { files: 10, names: 20 }
+  const name = (n: number) => `${String(n).padStart(64, '0')}.json`
+
+  /** `count` more calls that were answered a second after each other. */
+  async function take(answered: AnsweredFiles, dir: string, from: number, count: number): Promise<void> {
+    for (let n = from; n < from + count; n++) {
+      writeFileSync(path.join(dir, name(n)), 'an answer')
+      await answered.take(path.join(dir, name(n)), START + n * 1_000)
+    }
+  }
+  const openIn = (dir: string) => AnsweredFiles.open(path.join(dir, 'answered'), bounds)
+  const has = (answered: AnsweredFiles, count: number) =>
+    [...Array(count).keys()].filter(n => answered.has(name(n))).length
+
+  it('is known, in the next life too, and takes no file of its own', async () => {
+    const dir = folder()
+    const answered = await openIn(dir)
+    await take(answered, dir, 0, 25)
+    expect(filesOf(dir).length).toBeLessThanOrEqual(11)
+    expect(await answered.read(name(0)).catch(() => null)).toBeNull()
+    writeFileSync(path.join(dir, 'answered', 'names'), '\n123 half a li', { flag: 'a' }) // the worker died in a write
+    const next = await openIn(dir)
+    await take(next, dir, 25, 2)
+    for (const each of [next, await openIn(dir)]) {
+      expect(has(each, 27)).toBe(27)
+      expect(each.mayHaveForgotten(0, START)).toBe(false)
+    }
+  })
+
+  it('is one of a bounded number, and of calls from before the others it can be told, in the next life too', async () => {
+    const dir = folder()
+    const answered = await openIn(dir)
+    await take(answered, dir, 0, 40)
+    for (const each of [answered, await openIn(dir)]) {
+      expect(has(each, 40)).toBeLessThanOrEqual(30)
+      expect(each.mayHaveForgotten(START, START + MINUTE)).toBe(true)
+      expect(each.mayHaveForgotten(START + 2 * MINUTE, START + 2 * MINUTE)).toBe(false)
+      expect(each.mayHaveForgotten(START, START + 20 * MINUTE)).toBe(false)
+    }
+  })
+
+  it('is forgotten after a quarter of an hour, and gone from the disk', async () => {
+    const dir = folder()
+    const answered = await openIn(dir)
+    await take(answered, dir, 0, 25)
+    await answered.prune(START + 16 * MINUTE)
+    expect([has(answered, 25), filesOf(dir)]).toEqual([0, []])
+  })
+
+  it('keeps its file where the name can not be written', async () => {
+    const dir = folder()
+    const answered = await openIn(dir)
+    mkdirSync(path.join(dir, 'answered', 'names'))
+    await take(answered, dir, 0, 15)
+    expect(filesOf(dir)).toHaveLength(16)
+    rmdirSync(path.join(dir, 'answered', 'names'))
+    await take(answered, dir, 15, 10)
+    expect(filesOf(dir).length).toBeLessThanOrEqual(11)
+    expect(has(await openIn(dir), 25)).toBe(25)
+  })
+
+  it('is in a list that does not grow without end', async () => {
+    const file = path.join(folder(), 'names')
+    const names = await NamesFile.open(file, 5)
+    await names.add([...Array(10_010).keys()].map(n => [name(n), START + n]))
+    await names.prune(START)
+    expect(readFileSync(file, 'utf8').split('\n')).toHaveLength(6)
+    for (const each of [names, await NamesFile.open(file, 5)]) {
+      expect([10_004, 10_005, 10_009].map(n => each.has(name(n)))).toEqual([false, true, true])
+      expect(each.mayHaveForgotten(START, START)).toBe(true)
+    }
+  })
+
+  it('does not run again, and says what is known where it may be one of those', async () => {
+    const dir = folder()
+    const journal = await open(dir)
+    await answer(journal, 'c0')
+    await journal.close()
+    for (let n = 0; n < 2_000; n++) writeFileSync(path.join(dir, 'answered', name(n)), '')
+    const next = await open(dir)
+    await expect.poll(() => filesOf(dir).length, { timeout: 10_000 }).toBe(1_801)
+    expect(next.claim('c0', callOf('c0'))).toEqual({ kind: 'stored' })
+    expect(await next.stored('c0')).toBeNull()
+    await next.close()
+    // As when more than 100 000 have come after it.
+    writeFileSync(path.join(dir, 'answered', 'names'), `${Date.now()} -\n${Date.now()} ${name(1)}`)
+    const last = await open(dir)
+    expect(last.claim('c0', callOf('c0'), Date.now())).toEqual({ kind: 'forgotten' })
+    expect(last.claim('new', callOf('new'), Date.now() + 2 * MINUTE)).toEqual({ kind: 'fresh' })
+    await expect.poll(() => readdirSync(path.join(dir, 'calls')).length).toBe(2)
+    await last.close()
+    const states = (await open(dir)).leftovers().map(({ key, state }) => `${key} ${state}`)
+    expect(states.toSorted()).toEqual(['c0 started', 'new claimed'])
+  })
+})
+
 describe('AnsweredFiles', () => {
   const bounds = { files: 3, bytes: 1_000 }
   const name = (n: number) => `${String(n).padStart(64, '0')}.json`
@@ -124,10 +233,10 @@ describe('AnsweredFiles', () => {
     const journal = await open(dir)
     for (const id of ['a', 'b', 'c']) await answer(journal, id, JSON.stringify('x'.repeat(300)))
     await journal.close()
-    const answered = await AnsweredFiles.open(path.join(dir, 'answered'), { ...bounds, files: 2 })
+    const answered = await AnsweredFiles.open(path.join(dir, 'answered'), bounds)
     await answered.prune(Date.now())
     const sizes = filesOf(dir).map(file => statSync(path.join(dir, 'answered', file)).size > 0)
-    expect(sizes.toSorted()).toEqual([false, true])
+    expect(sizes.toSorted()).toEqual([false, false, true])
     expect(await answered.makeRoom()).toBe(true)
     expect(await answered.makeRoom()).toBe(false)
     const again = await AnsweredFiles.open(path.join(dir, 'answered'), bounds)

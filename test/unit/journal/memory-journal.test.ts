@@ -6,6 +6,14 @@ import type { ToolStep } from '../../../src/toolbox/tool-log.js'
 
 const ANSWER: StoredAnswer = { content: '"done"', provenance: '{}', dollars: 0, asPlaceholder: false }
 
+const MINUTE = 60_000
+
+function answered(journal: MemoryJournal, key: string): void {
+  journal.claim(key)
+  journal.settled(key, ANSWER)
+  journal.delivered(key)
+}
+
 describe('MemoryJournal', () => {
   it('gives a call to the first who claims it', () => {
     const journal = new MemoryJournal()
@@ -43,21 +51,46 @@ describe('MemoryJournal', () => {
     expect(journal.claim('c')).toEqual({ kind: 'known' })
   })
 
-  it('forgets the oldest of those that rest, and none that is being worked on or posted', () => {
+  it('forgets the answers of the oldest, not that they were answered, and none that is being worked on or posted', () => {
     const journal = new MemoryJournal()
+    const decided = { fcall_id: 'decided', confirmed_by_human: true }
+    journal.asking('decided')
+    answered(journal, journal.keyOf(decided))
+    journal.claim('left')
+    journal.left('left')
     journal.claim('worked on')
     journal.claim('posted')
     journal.settled('posted', ANSWER)
     journal.claim('asking')
     journal.asking('asking')
-    for (let n = 0; n < 2_001; n++) {
-      journal.claim(`c${n}`)
-      journal.settled(`c${n}`, ANSWER)
-      journal.delivered(`c${n}`)
-    }
-    expect(journal.claim('c0')).toEqual({ kind: 'fresh' })
+    for (let n = 0; n < 2_001; n++) answered(journal, `c${n}`)
+    expect(journal.claim('c0')).toEqual({ kind: 'stored' })
+    expect(journal.claim('c0')).toEqual({ kind: 'known' }) // it is being answered again
     expect(journal.claim('c1')).toMatchObject({ kind: 'settled' })
-    for (const key of ['worked on', 'posted', 'asking']) expect(journal.claim(key)).toEqual({ kind: 'known' })
+    for (const key of ['left', 'worked on', 'posted', 'asking']) expect(journal.claim(key)).toEqual({ kind: 'known' })
+    expect(journal.hasDecided(decided)).toBe(true)
+    expect(journal.keyOf(decided)).not.toBe('decided')
+    expect(journal.claim(journal.keyOf(decided))).toEqual({ kind: 'stored' })
+  })
+
+  it('forgets after a quarter of an hour more that a call was answered', () => {
+    let now = 1_000 * MINUTE
+    const journal = new MemoryJournal({ wallClock: () => now })
+    for (let n = 0; n < 2_001; n++) answered(journal, `c${n}`)
+    now += 16 * MINUTE
+    answered(journal, 'one more')
+    expect(journal.claim('c0')).toEqual({ kind: 'fresh' })
+  })
+
+  it('says of calls that were made before it forgot others, and of no later ones, that they may be such', () => {
+    let now = 1_000 * MINUTE
+    const journal = new MemoryJournal({ wallClock: () => now, namesMost: 2 })
+    for (let n = 0; n < 2_003; n++) answered(journal, `c${n}`)
+    expect(journal.claim('c0', undefined, now - MINUTE)).toEqual({ kind: 'forgotten' })
+    expect(journal.claim('c1', undefined, now - MINUTE)).toEqual({ kind: 'stored' })
+    expect(journal.claim('new', undefined, now + 2 * MINUTE)).toEqual({ kind: 'fresh' })
+    now += 16 * MINUTE
+    expect(journal.claim('older', undefined, now - 60 * MINUTE)).toEqual({ kind: 'fresh' })
   })
 
   it('forgets by bytes too', () => {
@@ -69,7 +102,7 @@ describe('MemoryJournal', () => {
       journal.settled(key, large)
       journal.delivered(key)
     }
-    expect(journal.claim('a')).toEqual({ kind: 'fresh' })
+    expect(journal.claim('a')).toEqual({ kind: 'stored' })
     expect(journal.claim('b')).toMatchObject({ kind: 'settled' })
   })
 })
