@@ -33,7 +33,10 @@ const ToolStepLine: z.ZodType<ToolStep> = z.discriminatedUnion('step', [
     bytes: z.number(),
     dollars: z.number(),
     answer: z
-      .union([z.object({ value: z.custom<Json>(value => value !== undefined) }), z.object({ failure: z.string() })])
+      .union([
+        z.object({ value: z.custom<Json>(value => value !== undefined) }),
+        z.object({ failure: z.string(), isLost: z.boolean().default(false) }),
+      ])
       .optional(),
   }),
   z.object({ step: z.literal('dropped'), n: count }),

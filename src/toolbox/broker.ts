@@ -3,17 +3,16 @@ import { exactJson } from '../exact-json.js'
 import type { ToolCallRecord } from '../outcome.js'
 import type { BrokerOptions, CatalogView } from './broker-options.js'
 import { hashOf, Ledger, previewOf } from './ledger.js'
-import { needsConfirmation, RUN_OVER, refused } from './refusals.js'
+import { needsConfirmation, RUN_OVER, refused, toldOf } from './refusals.js'
 import { errorOf, madeOf, placeOf, replayed } from './replay.js'
 import { type Answer, type CallRequest, packAnswer, parseRequest, type Request } from './requests.js'
 import { type Json, nameOf, type ToolEntry, ToolFailure } from './tool-entry.js'
 import type { ToolAnswer } from './tool-log.js'
 import { Turns } from './turns.js'
+import { UnreadAnswers } from './unread-answers.js'
 
 /** Calls of one run that tools work on at once; others wait for their turn. */
 const AT_ONCE = 64
-/** Answers that the code has not read yet; beyond, results are refused. Bounds what one run can pile up in the worker. */
-const UNREAD_MOST_BYTES = 32 * 1024 * 1024
 /** Results that are kept for the time after a person was asked, all of one run together. */
 const KEPT_MOST_BYTES = 8 * 1024 * 1024
 const RESULT_MOST_BYTES = 16 * 1024 * 1024
@@ -40,11 +39,11 @@ export class Broker {
   /** Calls that are not answered yet. */
   readonly #underWay = new Set<Promise<Answer>>()
   readonly #turns = new Turns()
+  readonly #unread = new UnreadAnswers()
   #hasComplained = false
   #isClosed = false
   #refusedForBudget = 0
   #blockedCalls = 0
-  #unreadBytes = 0
   #values = 0
   #keptBytes = 0
   #diverged: string | null = null
@@ -75,6 +74,7 @@ export class Broker {
 
   end(): void {
     this.#ended.abort()
+    this.#unread.end()
     this.#turns.finish()
   }
 
@@ -124,20 +124,18 @@ export class Broker {
     this.#values += values
     const data = await this.#packed(parsed.request)
     await answer(data)
-    this.#unreadBytes -= data.length
+    this.#unread.read(data.length)
     this.#values -= values
   }
 
   /** The answer, which counts as unread from now on. */
   async #packed(request: Exclude<Request, { op: 'done' }>): Promise<Buffer> {
     let data = packAnswer(request.id, await this.#answer(request))
-    if (data.length > RESULT_MOST_BYTES) {
-      const message = `the answer has ${data.length} bytes, more than the ${RESULT_MOST_BYTES} that a tool may answer`
-      data = packAnswer(request.id, refused(message))
-    } else if (this.#unreadBytes + data.length > UNREAD_MOST_BYTES) {
-      data = packAnswer(request.id, refused('too many large results wait to be read; call fewer tools at once'))
+    // What a tool answers is looked at before its end is written down.
+    if (request.op !== 'call' && !this.#unread.hasRoomFor(data.length)) {
+      data = packAnswer(request.id, refused('too many large results wait to be read; read them first'))
     }
-    this.#unreadBytes += data.length
+    this.#unread.add(data.length)
     return data
   }
 
@@ -293,10 +291,11 @@ export class Broker {
     }
     const { answer, ...end } = again
     this.#ledger.end(n, { ...end, error: 'failure' in answer ? errorOf(answer.failure, this.#options.mask) : null })
-    return 'failure' in answer ? refused(answer.failure) : { ok: true, value: answer.value }
+    return toldOf(answer)
   }
 
   async #dispatch(n: number, entry: ToolEntry, args: { readonly [name: string]: Json }): Promise<Answer> {
+    await this.#unread.areFew()
     const over = this.#over(n)
     if (over !== null) return over
     const startedMs = performance.now()
@@ -311,10 +310,12 @@ export class Broker {
       if (!(error instanceof ToolFailure)) {
         this.#options.log.error({ err: error, called: nameOf(entry) }, 'a tool failed inside the worker')
       }
-      answer = { failure: error instanceof ToolFailure ? error.message : 'the tool failed inside the worker' }
+      const known = error instanceof ToolFailure ? error : new ToolFailure('the tool failed inside the worker')
+      answer = { failure: known.message, isLost: known.isLost }
     }
     const json = exactJson('failure' in answer ? answer.failure : answer.value)
     const bytes = Buffer.byteLength(json, 'utf8')
+    if ('value' in answer) answer = this.#unlessLost(nameOf(entry), answer, bytes)
     this.#conclude(n, {
       ok: !('failure' in answer),
       ms: rounded(performance.now() - startedMs),
@@ -324,7 +325,20 @@ export class Broker {
       // A failure of a call that the end of the run has cut off says nothing of what the tool did.
       ...('failure' in answer && this.#ended.signal.aborted ? {} : { answer }),
     })
-    return 'failure' in answer ? refused(answer.failure) : { ok: true, value: answer.value }
+    return toldOf(answer)
+  }
+
+  /** The answer, but for a result that can not be handed on: the ledger and the code are told the same of that. */
+  #unlessLost(name: string, answer: ToolAnswer, bytes: number): ToolAnswer {
+    const isTooLarge = bytes > RESULT_MOST_BYTES
+    if (!isTooLarge && this.#unread.hasRoomFor(bytes)) return answer
+    const why = isTooLarge
+      ? `a tool may answer ${RESULT_MOST_BYTES}; ask it for less at once`
+      : 'too many large results wait to be read; call fewer tools at once'
+    return {
+      failure: `${name} was called and did its work; its result of ${bytes} bytes is lost: ${why}`,
+      isLost: true,
+    }
   }
 
   #endLocal(request: Extract<Request, { readonly op: 'done' }>): void {
@@ -345,8 +359,10 @@ export class Broker {
     if (call === null) return
     this.#options.log.info({ called: call.tool, ...told, args_preview: call.args_preview }, 'tool called')
     if (this.#isClosed || this.#options.recorded[n]?.isMade === true) return
-    const kept = answer !== undefined && this.#options.mayAsk && this.#keptBytes + told.bytes <= KEPT_MOST_BYTES
-    if (kept) this.#keptBytes += told.bytes
+    // Of a result that is lost only that is kept.
+    const size = answer !== undefined && 'failure' in answer ? Buffer.byteLength(answer.failure) : told.bytes
+    const kept = answer !== undefined && this.#options.mayAsk && this.#keptBytes + size <= KEPT_MOST_BYTES
+    if (kept) this.#keptBytes += size
     const { ok, ms, bytes, dollars } = told
     void this.#options.toolLog.note({ step: 'answered', n, ok, ms, bytes, dollars, ...(kept ? { answer } : {}) })
   }

@@ -53,7 +53,7 @@ function maskedCall(call: NonNullable<ToolEntry['call']>, mask: Mask): NonNullab
       const result = await call(args, context)
       return { ...result, value: masked<Json>(result.value, mask) }
     } catch (error) {
-      throw error instanceof ToolFailure ? new ToolFailure(mask(error.message)) : error
+      throw error instanceof ToolFailure ? new ToolFailure(mask(error.message), error.isLost) : error
     }
   }
 }

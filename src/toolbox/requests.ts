@@ -49,7 +49,7 @@ function isObject(value: unknown): boolean {
 export type Request = z.infer<typeof Request>
 export type CallRequest = Extract<Request, { readonly op: 'call' }>
 
-type Refusal = 'tool' | 'unknown' | 'arguments' | 'denied' | 'needs_confirmation' | 'budget' | 'ended'
+type Refusal = 'tool' | 'lost' | 'unknown' | 'arguments' | 'denied' | 'needs_confirmation' | 'budget' | 'ended'
 
 export type Answer =
   | { readonly ok: true; readonly value: Json }

@@ -22,9 +22,18 @@ interface ToolResult {
   readonly dollars?: number
 }
 
-/** The tool says no, or can't be reached. The message is for the model. */
+/**
+ * The tool says no, or can't be reached. The message is for the model. `isLost`: it did its work, and its result can not be had; called
+ * again it would do it twice, for the same.
+ */
 export class ToolFailure extends Error {
   override readonly name = 'ToolFailure'
+  readonly isLost: boolean
+
+  constructor(message: string, isLost = false) {
+    super(message)
+    this.isLost = isLost
+  }
 }
 
 /** One tool that sandboxed code may call. */

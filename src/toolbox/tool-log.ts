@@ -44,8 +44,8 @@ export type ToolStep =
       readonly shown?: { readonly units: number; readonly bytes: number; readonly sha256: string }
     }
 
-/** What a tool said: its value, or its failure, a message for the model. */
-export type ToolAnswer = { readonly value: Json } | { readonly failure: string }
+/** What a tool said: its value, or its failure, a message for the model. `isLost`: see ToolFailure. */
+export type ToolAnswer = { readonly value: Json } | { readonly failure: string; readonly isLost: boolean }
 
 /** What has been written down so far. */
 export interface EarlierSteps {

@@ -159,22 +159,80 @@ describe('a call of a tool', () => {
     })
   })
 
-  it('answers too large, or never read, do not pile up', async () => {
-    const big = tool('big', async args => ({ value: 'x'.repeat(Number(args['mib']) * 1024 * 1024) }))
-    const { broker, call } = open([big])
-    expect(await call('big', { mib: 17 })).toMatchObject({ ok: false, message: expect.stringContaining('17825') })
-    const answers: number[] = []
-    for (let n = 0; n < 5; n++) {
-      broker.request(
-        Buffer.from(JSON.stringify({ id: 100 + n, op: 'call', category: 't', tool: 'big', args: [], kw: { mib: 10 } })),
-        payload => {
-          answers.push(payload.length)
-          return new Promise(() => {}) // never read
-        },
-      )
+  describe('with a large result', () => {
+    const MIB = 1024 * 1024
+
+    /** `start` calls it so often at once; the answers are read when `read` is called. */
+    function opened() {
+      let made = 0
+      const big = tool('big', async args => {
+        made++
+        await sleep(5 * Number(args['n']))
+        return { value: 'x'.repeat(Number(args['mib']) * MIB) }
+      })
+      const { broker, steps } = open([big])
+      const answers: { readonly ok: boolean; readonly kind?: string; readonly value?: string }[] = []
+      const waiting: (() => void)[] = []
+      const start = (calls: number, mib: number) => {
+        for (let n = 0; n < calls; n++) {
+          const request = { id: n, op: 'call', category: 't', tool: 'big', args: [], kw: { mib, n } }
+          void broker.request(Buffer.from(JSON.stringify(request)), payload => {
+            answers.push(JSON.parse(payload.toString()))
+            return new Promise(resolve => waiting.push(resolve))
+          })
+        }
+      }
+      const read = () => {
+        for (const done of waiting.splice(0)) done()
+      }
+      return { big, broker, steps, answers, start, read, made: () => made }
     }
-    await expect.poll(() => answers.length).toBe(5)
-    expect(answers.filter(length => length > 1_000_000).length).toBe(3)
+
+    it('is answered with it where others are not read yet', async () => {
+      const { broker, answers, start } = opened()
+      start(10, 4)
+      await expect.poll(() => answers.length, { timeout: 10_000 }).toBe(10)
+      expect(answers.map(({ value }) => value?.length)).toEqual(Array(10).fill(4 * MIB))
+      expect(broker.calls.map(({ ok }) => ok)).toEqual(Array(10).fill(true))
+    })
+
+    it('waits before it is made while too much is not read, and is not made where that is never read', async () => {
+      const { broker, answers, start, read, made } = opened()
+      start(3, 12)
+      await expect.poll(() => answers.length, { timeout: 10_000 }).toBe(3)
+      start(2, 12)
+      await sleep(50)
+      expect(made()).toBe(3)
+      read()
+      await expect.poll(() => answers.length, { timeout: 10_000 }).toBe(5)
+      start(1, 12)
+      await expect.poll(() => answers.length, { timeout: 10_000 }).toBe(6)
+      start(1, 12)
+      await sleep(50)
+      broker.end()
+      await expect.poll(() => answers.length).toBe(7)
+      expect([made(), broker.calls.length, answers[6]?.kind]).toEqual([6, 6, 'ended'])
+    })
+
+    it('that finds no room is told as lost, to the ledger and the code alike, and again after a yes', async () => {
+      const { big, broker, steps, answers, start } = opened()
+      start(8, 15)
+      await expect.poll(() => answers.length, { timeout: 10_000 }).toBe(8)
+      expect(answers.map(({ ok }) => ok)).toEqual([...Array(6).fill(true), false, false])
+      expect(answers[7]).toMatchObject({ kind: 'lost', message: expect.stringContaining('did its work') })
+      expect(broker.calls.map(({ ok, bytes }) => [ok, bytes > 15 * MIB])).toEqual(answers.map(({ ok }) => [ok, true]))
+      const last = steps.filter(step => 'n' in step && step.n === 7)
+      const again = open([big], { recorded: recordedOf(last).calls })
+      expect(await again.call('big', { mib: 15, n: 7 })).toMatchObject({ kind: 'lost' })
+    })
+
+    it('that is larger than an answer may be is lost at once', async () => {
+      const { broker, answers, start } = opened()
+      start(1, 17)
+      await expect.poll(() => answers.length, { timeout: 10_000 }).toBe(1)
+      expect(answers[0]).toMatchObject({ kind: 'lost', message: expect.stringContaining('17825') })
+      expect(broker.calls).toMatchObject([{ ok: false, error: expect.stringContaining('is lost') }])
+    })
   })
 })
 

@@ -24,7 +24,7 @@ export function resultValue(result: z.output<typeof CALL_RESULT>): Json {
   const { content, structuredContent } = result
   if (result.isError === true) throw new ToolFailure(failureText(content))
   if (nestsDeeperThan(LEVELS_MAX, result)) {
-    throw new ToolFailure(`the result is nested more than ${LEVELS_MAX} levels deep, which is not taken`)
+    throw new ToolFailure(`the result is nested more than ${LEVELS_MAX} levels deep, which is not taken`, true)
   }
   if (structuredContent !== undefined && structuredContent !== null) return structuredContent as Json
   for (const block of content) {
@@ -32,6 +32,7 @@ export function resultValue(result: z.output<typeof CALL_RESULT>): Json {
     if (bytes <= DATA_MAX_BYTES) continue
     throw new ToolFailure(
       `the result holds a block of the type ${block.type} with ${mebibytes(bytes)} MiB; at most ${mebibytes(DATA_MAX_BYTES)} MiB are taken`,
+      true,
     )
   }
   const [only] = content

@@ -16,7 +16,7 @@ const VALUES_MAX = 250_000
 const ENDS_BYTES = 512
 
 export const TOO_LARGE = `gave a result of more than ${MESSAGE_MAX_BYTES / 1024 / 1024} MiB, which is not taken; ask for less at once`
-const TOO_MANY = `gave a result of more than ${VALUES_MAX} values, which is not taken; ask for less at once`
+export const TOO_MANY = `gave a result of more than ${VALUES_MAX} values, which is not taken; ask for less at once`
 
 const REQUESTS_PER_SECOND = 20
 const REQUESTS_BURST = 100

@@ -5,7 +5,7 @@ import { type Json, ToolFailure } from '../tool-entry.js'
 import { CALL_RESULT, resultValue } from './call-result.js'
 import { CannotStart, type Connection, type ConnectionOptions, NotSent, SessionLost } from './connection.js'
 import { HttpConnection } from './http-connection.js'
-import { OWN_ERROR_CODE } from './message-gate.js'
+import { OWN_ERROR_CODE, TOO_LARGE, TOO_MANY } from './message-gate.js'
 import type { McpServerConfig } from './server-config.js'
 import { StdioConnection } from './stdio-connection.js'
 import { listTools, PAGE, type ToolList } from './tool-list.js'
@@ -106,7 +106,8 @@ export class Session {
       if (this.#words !== null) throw new CallCutOff(this.#words)
       if (error instanceof NotSent) throw new CallCutOff(error.message)
       if (error instanceof McpError && error.code === OWN_ERROR_CODE) {
-        throw new ToolFailure(`the tool server '${name}' ${wordsOf(error)}`)
+        const words = wordsOf(error)
+        throw new ToolFailure(`the tool server '${name}' ${words}`, words === TOO_LARGE || words === TOO_MANY)
       }
       if (error instanceof McpError) {
         throw new ToolFailure(`the tool server '${name}' refuses the call: ${wordsOf(error)} (code ${error.code})`)

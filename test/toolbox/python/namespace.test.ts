@@ -208,7 +208,7 @@ describe('representations', () => {
     const code =
       'print(tools); print(tools.web); print(tools.web.web_extract); print(tools.broken); print(tools.aio); print(tools.test.none)'
     expect((await printed(code)).trim().split('\n')).toEqual([
-      '<tools: files (4), shell (1), web (2), google_calendar (4), test (10), broken (0); tools.search("words") finds tools, help(…) explains one>',
+      '<tools: files (4), shell (1), web (2), google_calendar (4), test (11), broken (0); tools.search("words") finds tools, help(…) explains one>',
       '<tools.web: web_extract, web_search>',
       '<tool tools.web.web_extract(*, urls: list[str], char_limit: int = 15000) -> dict[str, Any] - Readable text of pages.>',
       '<tools.broken: no tools; the server does not start>',

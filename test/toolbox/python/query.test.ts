@@ -172,7 +172,7 @@ def fails():
     if len(times) < 3: raise ToolError("not yet")
     return "now"
 assert retry(fails, delay=0.1) == "now" and len(times) == 3 and times[2] - times[1] > 0.19 and times[1] - times[0] < times[2] - times[1] + 5
-for tool, tries in (("fail", 2), ("denied", 1), ("budget", 1)):
+for tool, tries in (("fail", 2), ("denied", 1), ("budget", 1), ("lost", 1)):
     done = []
     try: retry(lambda: (done.append(1), tools.test[tool]()), max_attempts=2, delay=0)
     except ToolError: assert len(done) == tries, tool

@@ -63,7 +63,7 @@ describe('what recorded tool calls were told', () => {
       const failure = `${'x'.repeat(before)}${SECRET}`
       const steps: ToolStep[] = [
         { step: 'called', n: 0, tool: 'a.b', hash: '', argsPreview: SECRET },
-        { step: 'answered', n: 0, ok: false, ms: 1, bytes: 1, dollars: 0, answer: { failure } },
+        { step: 'answered', n: 0, ok: false, ms: 1, bytes: 1, dollars: 0, answer: { failure, isLost: false } },
       ]
       expectNone(calledFrom({ steps, isWhole: true }, masking.mask))
     }

@@ -5,7 +5,8 @@ class ToolError(Exception):
     """A tool call failed; the message is the tool's own.
 
     tool: "category.name", or None where it is about no tool. kind: "tool", "unknown", "arguments", "denied",
-    "needs_confirmation", "budget" or "ended". details: what a built-in tool says besides the message.
+    "needs_confirmation", "budget", "ended", or "lost": the tool did its work, and its result is too large to be had.
+    details: what a built-in tool says besides the message.
     """
 
     kind = "tool"

@@ -33,14 +33,15 @@ def shell_quote(text):
 
 def retry(fn, max_attempts=3, delay=2):
     """What fn() returns, tried up to max_attempts times with pauses of delay, 2 × delay, 4 × delay … seconds. Errors that
-    another attempt can not mend (no such tool, denied, wrong arguments, budget used up) are raised at once."""
+    another attempt can not mend (no such tool, denied, wrong arguments, budget used up, a result that is too large) are
+    raised at once."""
     if max_attempts < 1:
         raise ValueError(f"max_attempts is {max_attempts}; it must be at least 1")
     for attempt in range(max_attempts):
         try:
             return fn()
         except Exception as error:
-            in_vain = isinstance(error, _IN_VAIN) or getattr(error, "kind", None) == "ended"
+            in_vain = isinstance(error, _IN_VAIN) or getattr(error, "kind", None) in ("ended", "lost")
             if attempt == max_attempts - 1 or in_vain:
                 raise
         time.sleep(delay * 2**attempt)

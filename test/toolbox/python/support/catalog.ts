@@ -59,6 +59,7 @@ const TOOLS: Record<string, [string, string, Record<string, [string, Handler, st
       denied: ['denied', refuse('denied', 'test.denied is not allowed')],
       ask: ['ask', refuse('needs_confirmation', 'test.ask needs a person')],
       budget: ['budget', refuse('budget', 'at most 50 tool calls')],
+      lost: ['lost', refuse('lost', 'test.lost was called and did its work')],
     },
   ],
   broken: ['broken', 'A server that is down', {}],
