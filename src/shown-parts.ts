@@ -83,7 +83,10 @@ export class ShownParts {
   image({ name, bytes, savedAs = [] }: ImageCandidate): Considered {
     const digest = createHash('sha256').update(bytes).digest('hex')
     const same = this.#nameOf.get(digest)
-    if (same !== undefined) return { same }
+    if (same !== undefined) {
+      this.savedAs(same, savedAs)
+      return { same }
+    }
     const checked = checkedImage(bytes)
     if ('reason' in checked) return this.leaveOut(name, checked.reason)
     if (this.#images >= IMAGES_MOST) return this.leaveOut(name, `beyond the ${IMAGES_MOST} images that are shown`)
@@ -105,6 +108,11 @@ export class ShownParts {
   /** Files with these digests hold the picture that was shown under this name. */
   savedAs(name: string, digests: readonly string[]): void {
     for (const digest of digests) if (this.#nameOf.size < FILES_KNOWN) this.#nameOf.set(digest, name)
+  }
+
+  /** Whether an image was shown under this name: of a file, what the code has made of it. */
+  shows(name: string): boolean {
+    return [...this.#nameOf.values()].includes(name)
   }
 
   /** Shows a text; of all together a bounded number of characters. */

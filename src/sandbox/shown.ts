@@ -78,7 +78,7 @@ export class Shown {
       if (!mime.startsWith('image/') || mime === 'image/svg+xml') continue
       const name = this.#clean(path)
       if (content !== null) this.parts.image({ name, bytes: content })
-      else if (why !== null) this.parts.leaveOut(name, `can not be shown: ${why}`)
+      else if (why !== null && !this.parts.shows(name)) this.parts.leaveOut(name, `can not be shown: ${why}`)
     }
   }
 

@@ -58,6 +58,9 @@ describe('the parts that a run shows', () => {
     expect(shown.image({ name: 'copy.png', bytes: png() })).toEqual({ same: 'figure 1' })
     expect(shown.image({ name: 'b.png', bytes: png(9, 9) })).toEqual({ same: 'figure 1' })
     expect(shown.image({ name: 'b.png', bytes: png(8, 8) })).toHaveProperty('part')
+    const later = createHash('sha256').update(png(7, 7)).digest('hex')
+    shown.image({ name: 'figure 1', bytes: png(), savedAs: [later] })
+    expect(shown.image({ name: 'c.png', bytes: png(7, 7) })).toEqual({ same: 'figure 1' })
     expect(shown.leftOut).toEqual([])
   })
 

@@ -19,9 +19,17 @@ def _is_jpeg(data):
     return data[:3] == b"\xff\xd8\xff"
 
 
-def fitted(data):
-    """(data of a PNG or JPEG file, made smaller where it is large, remark or None)."""
-    side = max(struct.unpack(">II", data[16:24])) if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24 else 0
+def _is_png(data):
+    return data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24
+
+
+def is_known(data):
+    return _is_png(data) or _is_jpeg(data)
+
+
+def fitted(data, most_pixels=None):
+    """(data of a PNG or JPEG file, made smaller where it is large, remark or None). most_pixels: beyond, it stays as it is."""
+    side = max(struct.unpack(">II", data[16:24])) if _is_png(data) else 0
     if len(data) <= LARGE and side <= SIDE and not _is_jpeg(data):
         return data, None
     try:
@@ -30,6 +38,8 @@ def fitted(data):
         return data, None  # the worker says it where it is too large
     image = Image.open(io.BytesIO(data))
     if len(data) <= LARGE and max(image.size) <= SIDE:
+        return data, None
+    if most_pixels is not None and image.width * image.height > most_pixels:
         return data, None
     return encoded(image)
 

@@ -1,11 +1,12 @@
 """display(), the last expression's value, and the figures that are open at the end.
 
-Nothing here is looked at by a run that shows nothing, but for a glance at sys.modules at its end.
+Nothing here is looked at by a run that shows nothing, but for a glance at sys.modules at its end, and, where Pillow is
+loaded, into its workspace.
 """
 
 import sys
 
-from . import figures, pictures, representation, stage, tables
+from . import figures, own_files, pictures, representation, stage, tables
 
 
 class DisplayHandle:
@@ -113,10 +114,15 @@ def _rich(to, rich, name, show_text):
 
 
 def finish(to, reports):
-    """At the end, however the code came to it: figures that are still open, as in a notebook."""
-    if "matplotlib.pyplot" not in sys.modules or reports.is_forked:
+    """At the end, however the code came to it: figures that are still open, as in a notebook, and large images among the files."""
+    if reports.is_forked:
         return
     try:
-        figures.show_open(to)
+        if "matplotlib.pyplot" in sys.modules:
+            figures.show_open(to)
     except BaseException as error:
         to.failed("figures", error, "could not be drawn")
+    try:
+        own_files.show_large(to)
+    except BaseException:
+        pass  # then the worker shows them as they are

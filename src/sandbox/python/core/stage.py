@@ -2,18 +2,23 @@
 src/sandbox/shown.ts is the other end."""
 
 import threading
+import time
 
 from . import markup, pictures
 
 IMAGES_MOST = 8  # the worker holds it as well: here it saves drawing what nobody would see
 TEXT_CHARS = 20_000  # of one text
+_COARSE = 5  # CLOCK_REALTIME_COARSE, by which file systems tell the time
 
 
 class Stage:
-    """Of one run."""
+    """Of one run. begun: what is in the workspace with an earlier ctime is as it was before (inputs.py sees to that). known: digests of
+    the files that hold what was shown."""
 
     def __init__(self, reports, work):
         self.work = work
+        self.begun = time.clock_gettime_ns(_COARSE)
+        self.known = set()
         self._reports = reports
         self._images = 0
         self._seen = set()
@@ -34,17 +39,22 @@ class Stage:
         if data not in self._seen:
             self._seen.add(data)
             self._images += 1
+        self.known.update(saved)
         self._reports.shown({"kind": "image", "name": name, "saved": list(saved)[-16:]}, data)
 
     def has_room(self, name):
         """Whether one more image is shown; says that this one is not where it isn't."""
-        if self._images < IMAGES_MOST:
-            return True
-        self.left_out(name, f"beyond the {IMAGES_MOST} images that are shown")
-        return False
+        if self.is_full:
+            self.left_out(name, f"beyond the {IMAGES_MOST} images that are shown")
+        return not self.is_full
+
+    @property
+    def is_full(self):
+        return self._images >= IMAGES_MOST
 
     def saved(self, name, digest):
         """An image that was shown has been saved to a file as well, unchanged."""
+        self.known.add(digest)
         self._reports.shown({"kind": "saved", "name": name, "saved": [digest]})
 
     def text(self, name, text):
