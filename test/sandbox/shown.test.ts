@@ -274,6 +274,16 @@ describe.each([
       ])
     })
 
+    it.each(['self, include, exclude', 'self', 'self, **kwargs'])(
+      'is of a bundle that is made by a method with the parameters (%s)',
+      async parameters => {
+        const report = await run(
+          `class A:\n    def _repr_mimebundle_(${parameters}): return {"text/markdown": "**a**"}\nA()`,
+        )
+        expect(report).toMatchObject({ status: 'completed', valueText: '**a**', shown: { leftOut: [] } })
+      },
+    )
+
     it('is left out where its SVG is large, or its PNG is none', async () => {
       const svg = await run(`${object({ _repr_svg_: 'return "<svg>" + "x" * 20_000' })}A()`)
       expect(svg.shown.leftOut[0]?.reason).toMatch(/^is an SVG image of 20005 characters, .* make it a PNG$/)

@@ -38,7 +38,7 @@ def of(one):
             return rich
     bundle = {}
     if hasattr(kind, "_repr_mimebundle_"):
-        found = _called(rich, one, "_repr_mimebundle_")
+        found = _called(rich, one, "_repr_mimebundle_", call=_bundled)
         bundle = found[0] if isinstance(found, tuple) and found else found
     _choose(rich, bundle if isinstance(bundle, dict) else {}, one)
     return rich
@@ -56,12 +56,25 @@ def of_bundle(bundle):
 _FAILED = object()
 
 
-def _called(rich, one, method, default=None):
+def _called(rich, one, method, default=None, call=lambda found: found()):
     try:
-        return getattr(one, method)()
+        return call(getattr(one, method))
     except Exception as error:
         rich.failures.append((method, error))
         return default
+
+
+def _bundled(method):
+    """IPython gives both, and the methods of some classes have to have them; those of others take none."""
+    import inspect
+
+    try:
+        inspect.signature(method).bind(include=None, exclude=None)
+    except TypeError:
+        return method()
+    except ValueError:
+        pass  # of compiled code, which does not tell
+    return method(include=None, exclude=None)
 
 
 def _choose(rich, bundle, one):
