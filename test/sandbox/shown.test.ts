@@ -284,6 +284,38 @@ describe.each([
       },
     )
 
+    it.each([
+      [
+        'an estimator',
+        `def _repr_mimebundle_(self, **kwargs): return {"text/plain": repr(self), "text/html": html}
+    @property
+    def _repr_html_(self): raise AttributeError("only as a diagram")
+html = '<style>#sk-1 {}</style><div id="sk-1" class="sk-top-container"><div class="sk-text-repr-fallback"><pre>A(b=1)</pre>' \\
+    '<b>In a Jupyter environment, please rerun this cell.</b></div><div class="sk-container" hidden><div><input type="checkbox">' \\
+    '<label>A</label><table><tr><td>b<td>1</table><div><pre>A(b=1)</pre></div></div></div></div>'`,
+      ],
+      [
+        'an array with labels',
+        `def _repr_html_(self): return html
+html = "<div><svg style='position: absolute'></svg><style>.xr {}</style><pre class='xr-text-repr-fallback'>A(b=1)</pre>" \\
+    "<div class='xr-wrap' style='display:none'><div><div>A</div><ul hidden><li>b<img></ul></div>more</div></div>"`,
+      ],
+    ])('is the plain text alone of %s, whose page is hidden without its style', async (_what, methods) => {
+      const report = await run(`class A:\n    def __repr__(self): return "A(b=1)"\n    ${methods}\nA()`)
+      expect(report).toMatchObject({ status: 'completed', value: 'A(b=1)', valueText: 'A(b=1)' })
+      expect(report.shown).toMatchObject({ parts: [], leftOut: [] })
+    })
+
+    it.each([
+      ['a table', '<table><tr><td>1<td>2</table>', 'plain', '1 | 2'],
+      ['HTML where the plain text says nothing', '<b>x</b>', '<A object at 0x7f>', 'x'],
+      ['what is seen after something hidden', 'a<input hidden>b<div hidden><p>c<div>d</div>e</div>f', '', 'abf'],
+    ])('is %s', async (_what, html, plain, text) => {
+      const bundle = JSON.stringify({ 'text/html': html, 'text/plain': plain })
+      const report = await run(`class A:\n    def _repr_mimebundle_(self): return ${bundle}\nA()`)
+      expect(report).toMatchObject({ status: 'completed', valueText: text })
+    })
+
     it('is left out where its SVG is large, or its PNG is none', async () => {
       const svg = await run(`${object({ _repr_svg_: 'return "<svg>" + "x" * 20_000' })}A()`)
       expect(svg.shown.leftOut[0]?.reason).toMatch(/^is an SVG image of 20005 characters, .* make it a PNG$/)
@@ -337,7 +369,7 @@ old(Image("a.png"))
 Image(url="https://example.com/a.png")
 print(IPython.get_ipython())`)
     expect(report).toMatchObject({ status: 'completed', stdout: { text: 'None\n' }, stderr: { text: '' } })
-    expect(texts(report)).toEqual(['# a\nb\n<svg/>\nc\nd\nf'])
+    expect(texts(report)).toEqual(['# a\nb\n<svg/>\nc\nd\ne'])
     expect(kinds(report)).toEqual(['text', '5x4'])
   })
 

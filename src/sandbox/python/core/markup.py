@@ -1,9 +1,13 @@
 """HTML as text, and texts of bounded length."""
 
+import re
+
 HTML_CHARS = 500_000  # of one page: more is a program or its data, and no text
 ROWS = 60  # of one table
 COLUMNS = 20
 _SKIPPED = frozenset(("script", "style", "head", "template", "noscript", "svg", "canvas"))
+_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())  # they have no end tag
+_HIDDEN = re.compile(r"\bdisplay\s*:\s*none\b", re.IGNORECASE)
 _BLOCKS = frozenset(
     "address article aside blockquote dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li main "
     "nav ol p pre section summary table ul".split()
@@ -32,13 +36,18 @@ def middle_cut(items, most, mark):
     return [*items[:first], mark(missing), *items[len(items) - (most - first) :]]
 
 
-def to_text(html):
-    """The text of HTML, with a line for each row of a table; None where there is none, or where it is too large."""
+def to_text(html, plain=None):
+    """The text of HTML, with a line for each row of a table; None where there is none, or where it is too large.
+
+    plain: what its object is in plain text, which says it better than HTML that is no table.
+    """
     if len(html) > HTML_CHARS:
         return None
     reader = _reader()
     reader.feed(html)
     reader.close()
+    if plain and not reader.has_tables:
+        return plain
     lines = [line.rstrip() for line in "".join(reader.pieces).split("\n")]
     text = "\n".join(line for n, line in enumerate(lines) if line or (n > 0 and lines[n - 1])).strip("\n")
     return text or None
@@ -51,7 +60,8 @@ def _reader():
         def __init__(self):
             super().__init__(convert_charrefs=True)
             self.pieces = []
-            self._skipped = []
+            self.has_tables = False
+            self._skipped = []  # the element that is not shown, and those in it of which the end might be taken for its own
             self._tables = []  # of each open one its rows, which are lists of cells
             self._pre = 0
 
@@ -62,11 +72,16 @@ def _reader():
                 self.pieces.append(text)
 
         def handle_starttag(self, tag, attrs):
-            if self._skipped or tag in _SKIPPED:
-                if tag in _SKIPPED:
+            if self._skipped:
+                if tag in _SKIPPED or tag == self._skipped[0]:
+                    self._skipped.append(tag)
+                return
+            if tag in _SKIPPED or _is_hidden(attrs):
+                if tag not in _VOID:
                     self._skipped.append(tag)
                 return
             if tag == "table":
+                self.has_tables = True
                 self._tables.append({"rows": [], "cell": None})
             elif self._tables and tag == "tr":
                 self._end_cell()
@@ -122,6 +137,10 @@ def _reader():
             self._write("\n" + aligned([row for row in rows if row]) + "\n")
 
     return Reader()
+
+
+def _is_hidden(attrs):
+    return any(name == "hidden" or name == "style" and value and _HIDDEN.search(value) for name, value in attrs)
 
 
 def _collapsed(text):

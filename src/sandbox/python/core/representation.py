@@ -56,9 +56,21 @@ def of_bundle(bundle):
 _FAILED = object()
 
 
+def _is_said(plain):
+    """Whether a plain text says more than "<A object at 0x7f…>"."""
+    return isinstance(plain, str) and not (plain.startswith("<") and plain.endswith(">"))
+
+
 def _called(rich, one, method, default=None, call=lambda found: found()):
     try:
-        return call(getattr(one, method))
+        found = getattr(one, method)
+    except AttributeError:
+        return default  # a property, by which the class says that this object has none
+    except Exception as error:
+        rich.failures.append((method, error))
+        return default
+    try:
+        return call(found)
     except Exception as error:
         rich.failures.append((method, error))
         return default
@@ -78,6 +90,7 @@ def _bundled(method):
 
 
 def _choose(rich, bundle, one):
+    plain = bundle.get("text/plain")
     for mime, method in _MIMES.items():
         data = bundle.get(mime)
         if data is None and one is not None and hasattr(type(one), method):
@@ -87,13 +100,13 @@ def _choose(rich, bundle, one):
         if data is None:
             continue
         try:
-            if _take(rich, mime, data):
+            if _take(rich, mime, data, plain if _is_said(plain) else None):
                 return
         except Exception as error:
             rich.failures.append((method, error))
 
 
-def _take(rich, mime, data):
+def _take(rich, mime, data, plain):
     if mime.startswith("image/") and mime != "image/svg+xml":
         rich.image = base64.b64decode(data) if isinstance(data, str) else bytes(data)
         return True
@@ -105,7 +118,7 @@ def _take(rich, mime, data):
         rich.svg = data
         return len(data) <= SVG_CHARS  # else what comes after it is looked at as well
     else:
-        text = markup.to_text(data)
+        text = markup.to_text(data, plain)
         if text is None:
             return False
         rich.text = text
