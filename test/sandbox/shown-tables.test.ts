@@ -59,7 +59,24 @@ describe('tables', () => {
     expect(await linesOf('pd.set_option("display.max_rows", 4)\npd.Series(range(80))')).toHaveLength(1 + 5)
   })
 
+  it('have cells as wide as the code asks for, as long as all of it is short enough', async () => {
+    const ask = (width: string) => `pd.set_option("display.max_colwidth", ${width})\n`
+    expect((await linesOf(`${ask('None')}pd.DataFrame({"t": ["y" * 3000]})`)).at(-1)).toMatch(/^0 +y{3000}$/)
+    expect((await linesOf(`${ask('None')}pd.Series(["y" * 3000])`)).at(-1)).toMatch(/^0 +y{3000}$/)
+    expect((await linesOf(`${ask('9')}pd.DataFrame({"t": ["y" * 99]})`)).at(-1)).toMatch(/^0 +y{5}\.\.\.$/)
+    const many = await linesOf(`${ask('None')}pd.DataFrame({f"c{n}": ["y" * 9000] * 90 for n in range(30)})`)
+    expect(many.join('\n').length).toBeLessThan(13_500)
+    const series = await linesOf(`${ask('None')}pd.Series(["y" * 9000] * 90)`)
+    expect([series.length, series.join('\n').length < 13_500]).toEqual([1 + 21, true])
+  })
+
   it.each<[string, string, RegExp]>([
+    [
+      'an array with some that are no numbers',
+      'np.r_[np.nan, np.arange(200.0)]',
+      /float64, from 0\.0 to 199\.0 and 1 nan\n/,
+    ],
+    ['an array of none', 'np.full(200, np.nan)', /float64, all nan\n/],
     ['no rows', 'pd.DataFrame({"a": []})', /^DataFrame: 0 rows x 1 column\ndtypes: a float64$/],
     ['no columns', 'pd.DataFrame(index=[1])', /^DataFrame: 1 row x 0 columns\nindex: /],
     [

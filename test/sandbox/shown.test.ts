@@ -184,11 +184,27 @@ describe.each([
     ['CMYK', 'Image.new("CMYK", (9, 9), (0, 255, 255, 0))', [254, 0, 0, 255]],
     ['numbers of 16 bits', 'i = Image.new("I;16", (9, 1), 1000)\ni.putpixel((4, 0), 3000)\ni', [255, 255, 255, 255]],
     ['fractions', 'i = Image.new("F", (9, 1), 0.5)\ni.putpixel((4, 0), -0.5)\ni', [0, 0, 0, 255]],
+    [
+      'numbers beside some that are none',
+      'i = Image.new("F", (9, 1), 5)\ni.putpixel((4, 0), 9)\ni.putpixel((0, 0), float("nan"))\ni.putpixel((1, 0), float("inf"))\ni',
+      [255, 255, 255, 255],
+    ],
     ['half transparent colour', 'Image.new("RGBA", (9, 9), (0, 0, 255, 128))', [0, 0, 255, 128]],
   ])('is a picture of %s in its colours', async (_what, code, colour) => {
     const report = await run(PILLOW + code)
     const found = middle(report.shown.parts[0])
     for (const [n, value] of colour.entries()) expect(Math.abs((found[n] ?? -9) - value)).toBeLessThan(3)
+  })
+
+  it.each([
+    ['putpixel((0, 0), float("nan"))', 'holds numbers; 1 of 9 are not finite, and NaN is shown as black'],
+    [
+      'putpixel((0, 0), float("nan")); i.putpixel((1, 0), 7)',
+      'holds numbers: 5 is shown as black, 7 as white; 1 of 9 are not finite, and NaN is shown as black',
+    ],
+  ])('is a picture with NaN, after %s, with a remark', async (change, reason) => {
+    const report = await run(`${PILLOW}i = Image.new("F", (9, 1), 5)\ni.${change}\ni`)
+    expect(report.shown.leftOut).toEqual([{ name: 'image 1', reason }])
   })
 
   it.each<[string, string, string[], string[]]>([
@@ -350,27 +366,6 @@ A()`,
       { name: 'the last value', reason: "could not be shown: KeyError: 'r'" },
       { name: 'figure 1', reason: "could not be drawn: RuntimeError: can't draw" },
     ])
-  })
-
-  it('works with what IPython has, also where it is not installed', async () => {
-    const report = await run(`import IPython
-from IPython.display import display, HTML, Markdown, SVG, Image, clear_output
-from IPython.core.display import display as old
-clear_output(wait=True)
-display(Markdown("# a"), HTML("<i>b</i>"), SVG("<svg/>"))
-handle = display("c", display_id=True)
-handle.update("d")
-display({"text/plain": "e", "text/html": "<b>f</b>"}, raw=True)
-${PILLOW}Image_ = Image
-Image_.new("RGB", (5, 4)).save("a.png")
-import matplotlib.pyplot, pandas
-from IPython.display import Image
-old(Image("a.png"))
-Image(url="https://example.com/a.png")
-print(IPython.get_ipython())`)
-    expect(report).toMatchObject({ status: 'completed', stdout: { text: 'None\n' }, stderr: { text: '' } })
-    expect(texts(report)).toEqual(['# a\nb\n<svg/>\nc\nd\ne'])
-    expect(kinds(report)).toEqual(['text', '5x4'])
   })
 
   it('is nothing of a child that the code forks', async () => {

@@ -3,6 +3,7 @@ where IPython is not installed."""
 
 import builtins
 import importlib.machinery
+import os
 import sys
 import types
 
@@ -69,6 +70,8 @@ class _Object:
     _method = None
 
     def __init__(self, data=None, url=None, filename=None, **_):
+        if isinstance(data, os.PathLike):
+            data, filename = None, data
         if data is None and filename is not None:
             with open(filename, "rb") as file:
                 data = file.read()
@@ -136,8 +139,49 @@ class JSON(_Object):
         return self.data if isinstance(self.data, str) else json.dumps(self.data, indent=1, default=str)
 
 
+class GeoJSON(JSON):
+    pass
+
+
+class _NotShown:
+    """Something that only a browser can show."""
+
+    def __init__(self, *args, **kwargs):
+        self._given = next((one for one in (*args, *kwargs.values()) if isinstance(one, (str, os.PathLike))), "")
+
+    def _repr_markdown_(self):
+        given = str(self._given)
+        about = f": {given}" if 0 < len(given) <= 200 else ""
+        return f"[{type(self).__name__} can not be shown here{about}]"
+
+
+_NOT_SHOWN = "Audio Video IFrame YouTubeVideo VimeoVideo ScribdDocument Javascript FileLink FileLinks".split()
+
+
+def _showing_raw(kind):
+    """Of the functions that show objects, or with raw=True what an object of that kind is made of."""
+
+    def show(*objs, raw=False, **_):
+        showing.display(*(kind(one) if raw else one for one in objs))
+
+    return show
+
+
+def publish_display_data(data, metadata=None, **_):
+    showing.display(data, raw=True)
+
+
+def update_display(obj, **_):
+    """What was shown is shown: this comes after it."""
+    showing.display(obj)
+
+
 def clear_output(wait=False):
     """Nothing: what was shown is shown."""
+
+
+def set_matplotlib_formats(*_, **__):
+    """Nothing: figures are shown as PNG."""
 
 
 def _no_shell():
@@ -145,8 +189,13 @@ def _no_shell():
     return None
 
 
-_NAMES = {one.__name__: one for one in (Image, HTML, Markdown, Latex, Math, Code, Pretty, SVG, JSON, clear_output)}
-_NAMES.update(display=showing.display, DisplayHandle=showing.DisplayHandle)
+_KINDS = (Image, HTML, Markdown, Latex, Math, Code, Pretty, SVG, JSON, GeoJSON)
+_NAMES = {one.__name__: one for one in (*_KINDS, publish_display_data, update_display, clear_output, set_matplotlib_formats)}
+_NAMES.update({name: type(name, (_NotShown,), {}) for name in _NOT_SHOWN})
+_NAMES.update({f"display_{one.__name__.lower()}": _showing_raw(one) for one in (HTML, Markdown, Latex, Pretty, SVG, JSON)})
+_NAMES.update(display_png=_showing_raw(Image), display_jpeg=_showing_raw(Image), display_javascript=_showing_raw(_NAMES["Javascript"]))
+_NAMES.update(display=showing.display, DisplayHandle=showing.DisplayHandle, DisplayObject=_Object, TextDisplayObject=_Object)
+_NAMES.update(set_matplotlib_close=set_matplotlib_formats)
 # Libraries that find "IPython" among the modules ask whether there is a shell.
 _SHELL = {"get_ipython": _no_shell, "version_info": (0, 0, 0, ""), "__version__": "0.0.0"}
 _MODULES = {
@@ -171,3 +220,6 @@ class _Finder:
 
     def exec_module(self, module):
         vars(module).update(_MODULES[module.__name__])
+        if module.__name__ == "IPython":
+            for name in ("IPython.core.display", "IPython.display"):
+                importlib.import_module(name)  # as the real one does: code uses them by their whole names

@@ -1,6 +1,8 @@
 """Images of a size that models take: at most SIDE pixels on a side, and about LARGE bytes. Pillow does it, where there is one."""
 
+import array
 import io
+import math
 import struct
 import sys
 
@@ -88,15 +90,27 @@ def _shown_mode(image):
 
 
 def _levels(image):
-    """Numbers as shades of grey, from the least to the most."""
+    """Numbers as shades of grey, from the least to the most that is finite."""
     if image.mode != "F":
-        image = image.convert("I").convert("F")
-    least, most = image.getextrema()
-    if not least < most or most - least == float("inf"):  # all the same, or what is no number
-        return image.convert("L"), None
-    scale = 255 / (most - least)
-    image = image.point(lambda level: level * scale - least * scale).convert("L")
-    return image, f"holds numbers: {least:g} is shown as black, {most:g} as white"
+        image = image.convert("I")
+    least, most, others = _range(image)
+    said = ["holds numbers"]
+    if least < most:
+        said = [f"holds numbers: {least:g} is shown as black, {most:g} as white"]
+        scale = 255 / (most - least)
+        image = image.convert("F").point(lambda level: level * scale - least * scale)
+    if others:
+        said.append(f"{others} of {image.width * image.height} are not finite, and NaN is shown as black")
+    return image.convert("L"), "; ".join(said) if least < most or others else None
+
+
+def _range(image):
+    """(least, most, number of those that are neither: NaN and infinite ones)."""
+    if image.mode == "I":
+        return *image.getextrema(), 0
+    levels = array.array("f", image.tobytes())
+    finite = array.array("f", filter(math.isfinite, levels))
+    return min(finite, default=0), max(finite, default=0), len(levels) - len(finite)
 
 
 def _within(image, side):

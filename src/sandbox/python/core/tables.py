@@ -9,6 +9,7 @@ COLUMNS = 12
 CELL_CHARS = 60
 CHARS = 12_000  # of all of it, beyond which there are fewer rows, then fewer columns
 _MOST = 500  # rows and columns, for code that asks for all of them
+_MOST_CELL_CHARS = 5_000
 _ARRAY_SHOWN_WHOLE = 100
 
 
@@ -40,12 +41,16 @@ def text(one):
     return _array(one)
 
 
-def _option(name, default, own):
-    """How many the code wants to see: as we think best, unless it has said otherwise."""
+def _option(name, default, own, most=_MOST):
+    """How much the code wants to see: as we think best, unless it has said otherwise."""
     value = sys.modules["pandas"].get_option(f"display.{name}")
     if value == default or value == 0:
         return own
-    return _MOST if value is None else min(int(value), _MOST)
+    return most if value is None else min(int(value), most)
+
+
+def _cell_chars():
+    return _option("max_colwidth", 50, CELL_CHARS, _MOST_CELL_CHARS)
 
 
 def _counted(number, what):
@@ -59,22 +64,26 @@ def _frame(frame):
         head += f"\ndtypes: {_dtypes(frame)}"
     if not rows or not columns:
         return f"{head}\nindex: {_short(repr(frame.index), 300)}" if rows else head
-    for most_rows, most_columns in _sizes(_option("max_rows", 60, ROWS), _option("max_columns", 20, COLUMNS)):
-        body = frame.to_string(max_rows=most_rows, max_cols=most_columns, max_colwidth=CELL_CHARS, show_dimensions=False)
+    for most_rows, most_columns, width in _sizes(_option("max_rows", 60, ROWS), _option("max_columns", 20, COLUMNS), _cell_chars()):
+        body = frame.to_string(max_rows=most_rows, max_cols=most_columns, max_colwidth=width, show_dimensions=False)
         if len(body) <= CHARS:
             break
     return f"{head}\n{body}"
 
 
-def _sizes(rows, columns):
-    """What is tried, until it is short enough: (rows, columns)."""
-    yield rows, columns
+def _sizes(rows, columns, width):
+    """What is tried, until it is short enough: (rows, columns, characters of a cell)."""
+    yield rows, columns, width
+    for narrower in (500, CELL_CHARS):
+        if narrower < width:
+            yield rows, columns, narrower
+    width = min(width, CELL_CHARS)
     for fewer in (20, 10, 6):
         if fewer < rows:
-            yield fewer, columns
+            yield fewer, columns, width
     for fewer in (12, 6, 2):
         if fewer < columns:
-            yield min(rows, 6), fewer
+            yield min(rows, 6), fewer, width
 
 
 def _dtypes(frame):
@@ -111,9 +120,9 @@ def _series(series):
     head = f"{type(series).__name__}{name}: {_counted(len(series), 'value')}, {series.dtype}"
     if not len(series):
         return head
-    wanted = _option("max_rows", 60, ROWS)
-    for rows in (wanted, *(fewer for fewer in (20, 10, 6, 2) if fewer < wanted)):
-        body = series.to_string(max_rows=rows)
+    for rows, _, width in _sizes(_option("max_rows", 60, ROWS), 0, _cell_chars()):
+        with sys.modules["pandas"].option_context("display.max_colwidth", width):
+            body = series.to_string(max_rows=rows)
         if len(body) <= CHARS:
             break
     return f"{head}\n{body}"
@@ -125,7 +134,12 @@ def _array(array):
     if array.size and array.dtype.kind in "iuf":
         with numpy.errstate(all="ignore"):
             least, most = array.min(), array.max()
-        head += f", from {least} to {most}"
+            missing = numpy.count_nonzero(numpy.isnan(array)) if least != least else 0
+            if missing:
+                least, most = numpy.fmin.reduce(array, axis=None), numpy.fmax.reduce(array, axis=None)
+        head += ", all nan" if missing == array.size else f", from {least} to {most}"
+        if 0 < missing < array.size:
+            head += f" and {missing} nan"
     body = numpy.array2string(array, threshold=_ARRAY_SHOWN_WHOLE, edgeitems=3)
     if len(body) > CHARS:
         body = markup.cut(numpy.array2string(array, threshold=1, edgeitems=1), CHARS)
