@@ -9,11 +9,6 @@ const LEAST_BYTES = 2_048
 /** Provenance that takes more of what an answer may have is cut to the least. */
 const PROVENANCE_SHARE = 1 / 2
 
-/** In UTF-8, as it goes over the wire. */
-export function bytesOf({ content, provenance }: Pick<StoredAnswer, 'content' | 'provenance'>): number {
-  return Buffer.byteLength(content, 'utf8') + Buffer.byteLength(provenance, 'utf8')
-}
-
 /** An answer of at most `maxBytes`, its provenance included. */
 export function answerWithin(
   maxBytes: number,

@@ -1,12 +1,13 @@
 import type { Logger } from 'pino'
-import { answerWithin, bytesOf, cutTo, shortened } from './answer-size.js'
+import { answerWithin, cutTo, shortened } from './answer-size.js'
 import { type Delivery, deliverWithRetry } from './backend/deliver.js'
 import { BackendError, classifyBackendError } from './backend/errors.js'
 import type { BackendApi } from './backend/http.js'
 import type { CallIdentity } from './backend/protocol.js'
 import type { Config } from './config.js'
-import type { Journal, StoredAnswer } from './journal/journal.js'
+import { bytesOf, type Journal, type StoredAnswer } from './journal/journal.js'
 import type { Outcome } from './outcome.js'
+import type { PostingPace } from './posting-pace.js'
 import type { PostingRoom } from './posting-room.js'
 import type { Reply } from './tool/tool.js'
 
@@ -21,6 +22,7 @@ export interface AnsweringContext {
   readonly journal: Journal
   readonly api: Pick<BackendApi, 'postResult' | 'requestConfirmation'>
   readonly room: PostingRoom
+  readonly pace: PostingPace
   /** Aborts posts that are still being retried; their answers are then lost unless the journal keeps them. */
   readonly stopPosting: AbortSignal
   /**
@@ -50,6 +52,8 @@ export interface Answering {
   readonly giveUpAtMs: number
   /** How often the answer, as it is now, found no end in time; for whoever posts it again and again to keep. */
   readonly timeouts?: { times: number }
+  /** Ends its waiting for its turn and between attempts, but no attempt; default as `stopPosting`. */
+  readonly leave?: AbortSignal
 }
 
 /**
@@ -87,10 +91,12 @@ export async function deliverReply(
     }
     case 'confirm': {
       context.journal.asking(key)
-      const request = { setupKey: reply.setupKey, command: reply.command, explanation: reply.explanation }
+      const asks = { setupKey: reply.setupKey, command: reply.command, explanation: reply.explanation }
       let mayHaveAsked = false
-      const ask = async (signal: AbortSignal) => {
-        const asked = await context.api.requestConfirmation(call, request, signal).catch((error: unknown) => {
+      const { api, pace, stopPosting } = context
+      const ask = async () => {
+        const request = () => api.requestConfirmation(call, asks, stopPosting)
+        const asked = await pace.go(request, stopPosting).catch((error: unknown) => {
           mayHaveAsked ||= classifyBackendError(error).kind === 'retry'
           throw error
         })
@@ -99,11 +105,7 @@ export async function deliverReply(
           await context.journal.toolLog(call).note({ step: 'asked', tools: null })
         }
       }
-      const delivery = await deliverWithRetry(ask, {
-        log,
-        signal: context.stopPosting,
-        giveUpAfterMs: left(answering),
-      })
+      const delivery = await deliver(ask, answering, context, log)
       if (delivery.delivered) {
         context.journal.asked(key)
         return { delivery, safe: true }
@@ -161,18 +163,16 @@ export async function postAnswer(
   log: Logger,
 ): Promise<Concluded> {
   const { call, key, timeouts = { times: 0 } } = answering
+  const { api, pace, stopPosting } = context
   let sent = answer
   for (;;) {
     const { asPlaceholder } = sent
-    const attempt = (signal: AbortSignal) =>
-      context.api.postResult(call, sent, { asPlaceholder }, signal).catch((error: unknown) => {
+    const post = () => api.postResult(call, sent, { asPlaceholder }, stopPosting)
+    const attempt = () =>
+      pace.go(post, answering.leave ?? stopPosting).catch((error: unknown) => {
         throw isTooSlow(error, sent, timeouts) ? new BackendError('final', TOO_SLOW, { status: 413 }) : error
       })
-    const delivery = await deliverWithRetry(attempt, {
-      log,
-      signal: context.stopPosting,
-      giveUpAfterMs: left(answering),
-    })
+    const delivery = await deliver(attempt, answering, context, log)
     if (!delivery.delivered && delivery.why === 'refused' && isTooLarge(delivery.error)) {
       const shorter = shortened(sent)
       if (shorter !== null) {
@@ -207,12 +207,24 @@ async function conclude(key: string, delivery: Delivery, context: AnsweringConte
   // Else it is offered again as long as this process lives.
   if (why === 'aborted' && !kept) context.onLost?.()
   const reason = why === 'aborted' ? 'the worker is stopping' : delivery.error.message
-  log[kept ? 'warn' : 'error']({ why, reason, attempts, kept }, 'answer was not delivered so far')
+  const isKnown = why !== 'aborted' && context.pace.heldUpMs !== null
+  log[!kept ? 'error' : isKnown ? 'debug' : 'warn']({ why, reason, attempts, kept }, 'answer was not delivered so far')
   return kept
 }
 
-function left({ giveUpAtMs }: Answering): number {
-  return Math.max(0, giveUpAtMs - performance.now())
+function deliver(
+  attempt: () => Promise<void>,
+  { giveUpAtMs, leave }: Answering,
+  { pace, stopPosting }: AnsweringContext,
+  log: Logger,
+): Promise<Delivery> {
+  return deliverWithRetry(attempt, {
+    log,
+    signal: leave ?? stopPosting,
+    giveUpAfterMs: Math.max(0, giveUpAtMs - performance.now()),
+    rest: pace.rest,
+    isKnownTrouble: () => pace.heldUpMs !== null,
+  })
 }
 
 const TOO_SLOW = `did not get through in time ${SLOW_TIMES} times, and is large`

@@ -45,8 +45,8 @@ export class Recovery {
   readonly #limit = pLimit(AT_ONCE)
   readonly #inHand = new Set<string>()
   readonly #offers = new Map<string, Offers>()
+  readonly #closing = new AbortController()
   #pauseMs = FIRST_PAUSE_MS
-  #closed = false
   #next: { readonly timer: NodeJS.Timeout; readonly atMs: number } | null = null
 
   constructor(options: RecoveryOptions) {
@@ -62,7 +62,8 @@ export class Recovery {
     const found = leftovers.filter(({ key }) => !this.#inHand.has(key))
     if (found.length === 0) return
     const count = (state: Leftover['state']) => found.filter(leftover => leftover.state === state).length
-    context.log.info(
+    // While the backend takes nothing, those that are offered come again one by one.
+    context.log[context.pace.heldUpMs === null ? 'info' : 'debug'](
       { claimed: count('claimed'), started: count('started'), settled: count('settled') },
       'answering calls that are left in the journal',
     )
@@ -74,15 +75,15 @@ export class Recovery {
     }
   }
 
-  /** No further rounds by itself. */
+  /** No further rounds by itself, and of this one only what is being posted. */
   close(): void {
-    this.#closed = true
+    this.#closing.abort()
     clearTimeout(this.#next?.timer)
   }
 
   /** The next round comes in so long at the latest. */
   #runWithin(ms: number): void {
-    if (this.#closed) return
+    if (this.#closing.signal.aborted) return
     const atMs = performance.now() + ms
     if (this.#next !== null && this.#next.atMs <= atMs) return
     clearTimeout(this.#next?.timer)
@@ -104,7 +105,7 @@ export class Recovery {
     const { key, call, claimedAt, state } = leftover
     const log = context.log.child({ fcall_id: loggedId(call.fcall_id) })
     // Still on disk: the next life answers it.
-    if (context.stopPosting.aborted) return true
+    if (this.#closing.signal.aborted || context.stopPosting.aborted) return true
     const taken = await context.journal.takeOver(key)
     if (taken === null) {
       this.#runSoon() // somebody else has it, or it can't be read for now
@@ -112,7 +113,9 @@ export class Recovery {
     }
     const ageMs = Math.max(0, (context.wallClock ?? Date.now)() - claimedAt)
     const offers = this.#offersOf(key)
-    const answering: Answering = { call, key, giveUpAtMs: performance.now(), timeouts: offers.timeouts }
+    const { timeouts } = offers
+    const leave = this.#closing.signal
+    const answering: Answering = { call, key, giveUpAtMs: performance.now(), timeouts, leave }
     if (taken.answer === null) {
       log.warn({ state, ageMs }, 'a call was cut off by the end of the worker')
       if (state === 'settled') context.onLost?.()

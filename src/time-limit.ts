@@ -9,6 +9,19 @@ export class TimeLimitError extends Error {
   }
 }
 
+/** Runs `work`, which tells of its steps: no step may take longer than `limitMs`, all together may. Rejects with TimeLimitError. */
+export async function withStepLimit<T>(limitMs: number, work: (onStep: () => void) => Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const expired = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new TimeLimitError(limitMs)), limitMs)
+  })
+  try {
+    return await Promise.race([work(() => timer?.refresh()), expired])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /**
  * Runs `work` with a signal that aborts with the caller's (null: there is none) or after `limitMs`, and settles then even if `work` does
  * not listen. Rejects with TimeLimitError or the caller's reason. Not AbortSignal.any: on a signal that lives as long as the

@@ -10,6 +10,8 @@ import type { Sleep } from './backend/waiting.js'
 import { type CallContext, handleCall, rejectUnreadable } from './call.js'
 import type { BackendConfig, Config } from './config.js'
 import type { Journal } from './journal/journal.js'
+import { OutboxWatch } from './outbox-watch.js'
+import { PostingPace } from './posting-pace.js'
 import { PostingRoom } from './posting-room.js'
 import { Recovery } from './recovery.js'
 import { RunningCalls } from './running-calls.js'
@@ -45,6 +47,8 @@ export interface WorkerOptions {
   readonly sleep?: Sleep
   /** See PostingRoom. */
   readonly postingMostBytes?: number
+  /** See OutboxWatch. */
+  readonly outboxMostAnswers?: number
 }
 
 /** Takes calls from the backend and answers each once. */
@@ -58,6 +62,10 @@ export class Worker {
   readonly #link: BackendLink
   readonly #recovery: Recovery
   readonly #mode: WorkerMode
+  readonly #pace: PostingPace
+  readonly #outbox: OutboxWatch
+  /** Why more answers must not come, by which bound. */
+  readonly #full = new Map<'room' | 'outbox', string>()
   #stopping: Promise<boolean> | null = null
 
   /** Errors: a tool whose schema is not strict is a programming error. */
@@ -95,6 +103,13 @@ export class Worker {
       onState: state => this.#backendState(state),
       onSessionEnded: why => telemetry?.sessionEnded(why),
     })
+    this.#pace = new PostingPace({ log, onOpen: () => this.#mode.isEnding || this.#recovery.run() })
+    this.#outbox = new OutboxWatch({
+      outbox: () => options.journal.outbox(),
+      heldUpMs: () => this.#pace.heldUpMs,
+      onFull: reason => this.#setFull('outbox', reason),
+      ...(options.outboxMostAnswers === undefined ? {} : { answersMost: options.outboxMostAnswers }),
+    })
     this.#context = {
       config,
       tools: new Map(tools.map(tool => [tool.name, tool])),
@@ -103,9 +118,10 @@ export class Worker {
       api: this.#link.api,
       room: new PostingRoom({
         onRoom: () => this.#mode.isEnding || this.#recovery.run(),
-        onFull: reason => this.setImpaired('answers', reason),
+        onFull: reason => this.#setFull('room', reason),
         ...(options.postingMostBytes === undefined ? {} : { mostBytes: options.postingMostBytes }),
       }),
+      pace: this.#pace,
       openDelta: call => openDeltaStream({ url: deltaEndpoint(backend), call, maxBytes: config.streamMaxBytes, log }),
       outcomes: options.outcomes,
       log,
@@ -180,6 +196,7 @@ export class Worker {
     // First of all: whatever follows reviews the state, and must find this one.
     this.#mode.drain(reason)
     this.#recovery.close()
+    this.#outbox.close()
     const end = performance.now() + drainMs
     const left = () => Math.max(0, end - performance.now())
     const unansweredBefore = this.#calls.unanswered
@@ -200,17 +217,26 @@ export class Worker {
     return done && written && this.#calls.unanswered === unansweredBefore
   }
 
+  #setFull(bound: 'room' | 'outbox', reason: string | null): void {
+    if (reason === null) this.#full.delete(bound)
+    else this.#full.set(bound, reason)
+    this.setImpaired('answers', [...this.#full.values()][0] ?? null)
+  }
+
   /** What a change of the connection means for the registration and for our own state. */
   #backendState(state: SupervisorState): void {
     switch (state.name) {
       case 'subscribed':
+        this.#pace.setAway(false)
         if (!this.#mode.isEnding) this.#link.registration.activate(!state.resumed)
         this.setImpaired('backend', null)
         if (!state.resumed && !this.#mode.isEnding) this.#recovery.run()
         return
       case 'paused':
+        this.#pace.setAway(false)
         return // deliberately: the tool goes on to exist while we are full; WorkerMode stops it when we are impaired
       case 'waiting':
+        this.#pace.setAway(true)
         this.#link.registration.deactivate()
         if (state.why === 'auth') this.setImpaired('backend', state.reason)
         return

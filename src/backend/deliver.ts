@@ -24,6 +24,10 @@ export interface DeliverOptions {
   readonly signal: AbortSignal
   /** From the first attempt until the last begins. */
   readonly giveUpAfterMs: number
+  /** How it waits where the backend has not said how long, default as `sleep`; may be over before. */
+  readonly rest?: Sleep
+  /** Whether the trouble is known: then it is told at debug level only. */
+  readonly isKnownTrouble?: () => boolean
   readonly random?: () => number
   readonly sleep?: Sleep
   /** Monotonic milliseconds. */
@@ -41,6 +45,7 @@ export async function deliverWithRetry(
 ): Promise<Delivery> {
   const { log, signal, giveUpAfterMs } = options
   const { random = Math.random, sleep = realSleep, now = () => performance.now() } = options
+  const { rest = sleep, isKnownTrouble = () => false } = options
   const startedMs = now()
 
   for (let attempts = 1; ; attempts += 1) {
@@ -66,9 +71,11 @@ export async function deliverWithRetry(
     if (signal.aborted) return { delivered: false, why: 'aborted', attempts }
     const leftMs = giveUpAfterMs - (now() - startedMs)
     if (leftMs <= 0) return { delivered: false, why: 'gave_up', error, attempts }
-    const askedMs = Math.min(error.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS)
-    const delayMs = Math.max(fullJitterMs(attempts, FIRST_DELAY_MS, LONGEST_DELAY_MS, random), askedMs)
-    if (attempts === 1) log.warn({ reason: error.message, kind: error.kind }, 'delivery failed, will be retried')
-    await sleep(Math.min(delayMs, leftMs), signal)
+    const askedMs = Math.min(error.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS, leftMs)
+    const restMs = Math.min(fullJitterMs(attempts, FIRST_DELAY_MS, LONGEST_DELAY_MS, random), leftMs) - askedMs
+    const level = isKnownTrouble() ? 'debug' : 'warn'
+    if (attempts === 1) log[level]({ reason: error.message, kind: error.kind }, 'delivery failed, will be retried')
+    if (askedMs > 0) await sleep(askedMs, signal)
+    if (restMs > 0) await rest(restMs, signal)
   }
 }

@@ -1,9 +1,17 @@
 import type { Logger } from 'pino'
-import { withTimeLimit } from '../time-limit.js'
+import { withStepLimit } from '../time-limit.js'
 import type { ToolLog } from '../toolbox/tool-log.js'
 import type { AnsweredFiles } from './answered-files.js'
 import type { DiskPatience } from './disk-health.js'
-import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
+import {
+  bytesOf,
+  type Claim,
+  type ClaimedCall,
+  type Journal,
+  type Leftover,
+  type Outbox,
+  type StoredAnswer,
+} from './journal.js'
 import { MemoryJournal } from './memory-journal.js'
 import { type CallRecord, fileNameOf } from './record.js'
 import { RecordStore } from './record-store.js'
@@ -16,8 +24,8 @@ const ASKED_KEPT_MS = 30 * 24 * 3_600_000
 const ASKED_MOST = 10_000
 /** Of what their tools have answered; beyond, the oldest answers go, and a yes to their calls can't be followed any more. */
 const ASKED_MOST_BYTES = 256 * 1024 * 1024
-/** For reading all that is there at the start. */
-const OPEN_WITHIN_MS = 30_000
+/** For each step of reading what is there at the start: there may be much, on a slow disk. */
+const OPEN_STEP_WITHIN_MS = 30_000
 /** Answers of calls that are over are not left on disk for longer than they are of use, also where no other call comes. */
 const PRUNE_EVERY_MS = 60_000
 
@@ -77,7 +85,8 @@ export class DiskJournal implements Journal {
 
   /** Errors: the folder can't be made or read, or does not answer (TimeLimitError). One that can't be written to is told, and tried again. */
   static async open(options: DiskJournalOptions): Promise<DiskJournal> {
-    const opened = withTimeLimit(OPEN_WITHIN_MS, null, () => RecordStore.open(options.stateDir, options.log))
+    const { stateDir, log } = options
+    const opened = withStepLimit(OPEN_STEP_WITHIN_MS, onStep => RecordStore.open(stateDir, log, onStep))
     const journal = new DiskJournal(await opened, options)
     await journal.#sync.tryAgain()
     return journal
@@ -264,9 +273,15 @@ export class DiskJournal implements Journal {
     return { answer }
   }
 
-  outbox(): { readonly answers: number; readonly oldestSince: number | null } {
-    const since = [...this.#sync.records()].flatMap(record => (record.state === 'settled' ? [record.since] : []))
-    return { answers: since.length, oldestSince: since.length === 0 ? null : since.reduce((a, b) => Math.min(a, b)) }
+  outbox(): Outbox {
+    let [answers, bytes, oldest] = [0, 0, Number.POSITIVE_INFINITY]
+    for (const { state, answerBytes = 0, since } of this.#sync.records()) {
+      if (state !== 'settled') continue
+      answers++
+      bytes += answerBytes
+      oldest = Math.min(oldest, since)
+    }
+    return { answers, bytes, oldestSince: answers === 0 ? null : oldest }
   }
 
   health(): { readonly writable: boolean; readonly unsaved: number } {
@@ -333,7 +348,8 @@ export class DiskJournal implements Journal {
   /** The next state of a call whose record is there. */
   #enter(key: string, state: CallRecord['state'], answer: StoredAnswer | null): void {
     const record = this.#sync.get(key)
-    if (record !== null) this.#sync.set({ ...record, state, since: this.#now(), answer })
+    const answerBytes = answer === null ? 0 : bytesOf(answer)
+    if (record !== null) this.#sync.set({ ...record, state, since: this.#now(), answer, answerBytes })
   }
 
   /** `isForgotten`: before its code was approved it has called tools, and may still be approved. */

@@ -12,6 +12,11 @@ export interface StoredAnswer {
   readonly asPlaceholder: boolean
 }
 
+/** In UTF-8, as it goes over the wire. */
+export function bytesOf({ content, provenance }: Pick<StoredAnswer, 'content' | 'provenance'>): number {
+  return Buffer.byteLength(content, 'utf8') + Buffer.byteLength(provenance, 'utf8')
+}
+
 /** What an answer needs of the call it belongs to. */
 export type ClaimedCall = UnreadableCall
 
@@ -40,6 +45,13 @@ export interface Leftover {
   readonly claimedAt: number
   /** When it came into its state, in milliseconds since the epoch. */
   readonly since: number
+}
+
+export interface Outbox {
+  readonly answers: number
+  readonly bytes: number
+  /** Since when the oldest is known, in milliseconds since the epoch. */
+  readonly oldestSince: number | null
 }
 
 export interface Journal {
@@ -91,8 +103,8 @@ export interface Journal {
    * since it was delivered again. Never rejects.
    */
   takeOver(key: string): Promise<{ readonly answer: StoredAnswer | null } | null>
-  /** Answers that the backend has not taken so far, and since when the oldest is known (milliseconds since the epoch). */
-  outbox(): { readonly answers: number; readonly oldestSince: number | null }
+  /** Answers that the backend has not taken so far. */
+  outbox(): Outbox
   /** Whether the disk takes what is written, and how many calls are in memory alone though they should be on disk. */
   health(): { readonly writable: boolean; readonly unsaved: number }
   /** Writes down what is not yet, within the time. Resolves with whether the disk is as it should be; never rejects. */

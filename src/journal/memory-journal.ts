@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto'
 import { exactJson, parseExactly } from '../exact-json.js'
 import type { ToolLog, ToolStep } from '../toolbox/tool-log.js'
-import type { Claim, ClaimedCall, Journal, Leftover, StoredAnswer } from './journal.js'
+import {
+  bytesOf,
+  type Claim,
+  type ClaimedCall,
+  type Journal,
+  type Leftover,
+  type Outbox,
+  type StoredAnswer,
+} from './journal.js'
 import { RecentNames } from './recent-names.js'
 
 const RESTING_MOST = 2_000
@@ -137,9 +145,13 @@ export class MemoryJournal implements Journal {
     return null
   }
 
-  outbox(): { readonly answers: number; readonly oldestSince: null } {
-    const answers = [...this.#entries.values()].filter(({ state }) => state === 'posting').length
-    return { answers, oldestSince: null }
+  outbox(): Outbox {
+    const posting = [...this.#entries.values()].flatMap(entry => (entry.state === 'posting' ? [entry.answer] : []))
+    return {
+      answers: posting.length,
+      bytes: posting.reduce((sum, answer) => sum + bytesOf(answer), 0),
+      oldestSince: null,
+    }
   }
 
   health(): { readonly writable: true; readonly unsaved: 0 } {
@@ -162,7 +174,7 @@ export class MemoryJournal implements Journal {
     if (entry?.state !== 'posting') return isTaken
     const hasIt = isTaken || entry.isTaken
     this.#entries.set(key, { state: 'settled', answer: entry.answer, isTaken: hasIt })
-    this.#rest(key, Buffer.byteLength(entry.answer.content) + Buffer.byteLength(entry.answer.provenance))
+    this.#rest(key, bytesOf(entry.answer))
     return hasIt
   }
 

@@ -3,6 +3,7 @@ import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import path from 'node:path'
 import type { Logger } from 'pino'
 import { AnsweredFiles, isDiskRefusing } from './answered-files.js'
+import { bytesOf } from './journal.js'
 import { type CallRecord, fileNameOf } from './record.js'
 import { keepNewest, makeFolder, readAnswer, readRecord, sweep, writeWhole } from './record-files.js'
 import { ToolSteps } from './tool-steps.js'
@@ -42,11 +43,12 @@ export class RecordStore {
   /**
    * Opens the store and reads what is there; answers stay on disk, as there may be more than memory holds. What is no record is set aside and
    * logged, what was half written goes. `rejected`: the names of the files in rejected/. Errors: a folder that can't be made or listed, or is
-   * not ours; a disk that can't be read.
+   * not ours; a disk that can't be read. `onStep`: told of each file that was read.
    */
   static async open(
     stateDir: string,
     log: Logger,
+    onStep: () => void = () => {},
   ): Promise<{ store: RecordStore; records: CallRecord[]; rejected: string[] }> {
     await makeFolder(path.join(stateDir, 'calls'))
     const answered = await AnsweredFiles.open(path.join(stateDir, 'answered'))
@@ -59,7 +61,8 @@ export class RecordStore {
       const found = RECORD_NAME.test(name)
         ? await readRecord(path.join(store.#calls, name))
         : { fault: 'has a name that no record has' }
-      if ('record' in found) records.push({ ...found.record, answer: null })
+      onStep()
+      if ('record' in found) records.push(withoutAnswer(found.record))
       else await store.#setAside(name, found.fault)
     }
     store.#toolSteps = await ToolSteps.open(
@@ -159,4 +162,9 @@ export class RecordStore {
       'a file in the journal is no record and was set aside',
     )
   }
+}
+
+/** To spare memory. */
+function withoutAnswer(record: CallRecord): CallRecord {
+  return { ...record, answer: null, ...(record.answer === null ? {} : { answerBytes: bytesOf(record.answer) }) }
 }

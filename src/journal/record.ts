@@ -30,6 +30,8 @@ const CallRecord = z.object({
   toolCalls: z.number().int().min(0).default(0),
   /** Of a settled call, as long as it is not left out to spare memory. */
   answer: Answer.nullable(),
+  /** Of the answer's content and provenance, wherever that is. */
+  answerBytes: z.number().int().min(0).optional(),
 })
 export type CallRecord = z.infer<typeof CallRecord>
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fullJitterMs, sleep } from '../../src/backend/waiting.js'
-import { TimeLimitError, withTimeLimit } from '../../src/time-limit.js'
+import { TimeLimitError, withStepLimit, withTimeLimit } from '../../src/time-limit.js'
 
 const forever = () => new Promise<never>(() => {})
 
@@ -28,6 +28,18 @@ describe('a time limit', () => {
     await expect(limited).rejects.toThrow('stop')
     await expect(withTimeLimit(10_000, controller.signal, forever)).rejects.toThrow('stop')
   })
+})
+
+it('a limit of each step lets a long row of steps pass, and no long step', async () => {
+  const steps = (ms: number) => async (onStep: () => void) => {
+    for (let n = 0; n < 5; n++) {
+      await new Promise(resolve => setTimeout(resolve, ms))
+      onStep()
+    }
+    return 'done'
+  }
+  expect(await withStepLimit(400, steps(100))).toBe('done')
+  await expect(withStepLimit(100, steps(400))).rejects.toBeInstanceOf(TimeLimitError)
 })
 
 it('a sleep ends at once when aborted, before or during it', async () => {

@@ -7,6 +7,7 @@ import type { ToolCall } from '../../src/backend/protocol.js'
 import { type EmbeddedBackend, startEmbeddedBackend } from '../../src/dev/embedded-backend.js'
 import type { StoredAnswer } from '../../src/journal/journal.js'
 import { MemoryJournal } from '../../src/journal/memory-journal.js'
+import { PostingPace } from '../../src/posting-pace.js'
 import { PostingRoom } from '../../src/posting-room.js'
 import { captureLog } from '../backend/support/fixtures.js'
 import { startProxy, type WireProxy } from './support/proxy.js'
@@ -49,6 +50,7 @@ async function startWire(
     stopPosting: new AbortController().signal,
     onForbidden: () => {},
     room: new PostingRoom({ onRoom: () => {}, onFull: () => {} }),
+    pace: new PostingPace({ log: log, onOpen: () => {}, random: () => 0 }),
   }
   const call = backend.pushCode('print(1)')
   const post = (answer: StoredAnswer, giveUpAfterMs = 60_000) =>

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { answerWithin, bytesOf, shortened } from '../../src/answer-size.js'
+import { answerWithin, shortened } from '../../src/answer-size.js'
+import { bytesOf } from '../../src/journal/journal.js'
 
 const rest = (extra: object) => ({
   provenance: JSON.stringify({ system: 'python_execute', status: 'completed', ...extra }),

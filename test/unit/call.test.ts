@@ -5,6 +5,7 @@ import type { ToolCall } from '../../src/backend/protocol.js'
 import { type CallContext, handleCall, rejectUnreadable } from '../../src/call.js'
 import type { StoredAnswer } from '../../src/journal/journal.js'
 import { MemoryJournal } from '../../src/journal/memory-journal.js'
+import { PostingPace } from '../../src/posting-pace.js'
 import { PostingRoom } from '../../src/posting-room.js'
 import type { HandledCall } from '../../src/telemetry/status.js'
 import { answer, broken, busy, CALLED_NOTHING, notRun, rejected } from '../../src/tool/outcome-without-run.js'
@@ -66,6 +67,7 @@ function setup(handle: Handle, onPost: (post: Post) => void | Promise<void> = ()
       broken: (reason, started, called) => broken(outcomeContext, reason, started, called),
     },
     room: new PostingRoom({ onRoom: () => {}, onFull: () => {} }),
+    pace: new PostingPace({ log: logged.log, onOpen: () => {}, random: () => 0 }),
     onForbidden: reason => forbidden.push(reason),
     log: logged.log,
     stopPosting: stopPosting.signal,

@@ -7,6 +7,7 @@ import { BackendError } from '../../src/backend/errors.js'
 import { type CallContext, rejectUnreadable } from '../../src/call.js'
 import { DiskJournal } from '../../src/journal/disk-journal.js'
 import type { ClaimedCall } from '../../src/journal/journal.js'
+import { PostingPace } from '../../src/posting-pace.js'
 import { PostingRoom } from '../../src/posting-room.js'
 import { Recovery } from '../../src/recovery.js'
 import type { HandledCall } from '../../src/telemetry/status.js'
@@ -45,6 +46,7 @@ async function open(stateDir?: string) {
       requestConfirmation: async () => 'asked',
     },
     room: new PostingRoom({ onRoom: () => {}, onFull: () => {} }),
+    pace: new PostingPace({ log: log, onOpen: () => {}, random: () => 0 }),
     openDelta: () => {
       throw new Error('nothing is streamed here')
     },

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { BackendError } from '../../src/backend/errors.js'
 import { DiskJournal } from '../../src/journal/disk-journal.js'
+import { PostingPace } from '../../src/posting-pace.js'
 import { PostingRoom } from '../../src/posting-room.js'
 import { Recovery } from '../../src/recovery.js'
 import { broken, busy, notRun, rejected } from '../../src/tool/outcome-without-run.js'
@@ -40,6 +41,7 @@ async function lifeAfter(ids: readonly string[], takes: (id: string) => boolean,
         },
       },
       room: new PostingRoom({ onRoom: () => {}, onFull: () => {} }),
+      pace: new PostingPace({ log: log, onOpen: () => {}, random: () => 0 }),
       stopPosting: stop.signal,
       onForbidden: () => {},
       outcomes: {
