@@ -14,6 +14,7 @@ beforeAll(async () => {
 afterEach(endPrograms)
 afterAll(() => browser?.close())
 
+const STEADY = 'import time\nfor n in range(2_500):\n    print("line", n)\n    time.sleep(0.02)\n'
 const SLOW = 'import time\nfor n in range(10):\n    print("line", n)\n    time.sleep(0.3)\n'
 
 describe('the page of dev', () => {
@@ -80,6 +81,33 @@ describe('the page of dev', () => {
     await shown.isIn('lost')
     await shown.run('print("again")')
     await shown.isIn('completed')
+  }, 120_000)
+
+  it('shows output as it comes after a reload, also where the way to what it lacks is long', async () => {
+    const { url } = await startDev(['--port', '0'])
+    const shown = await openPage(browser, url)
+    await shown.run(STEADY)
+    await shown.output.getByText('line 9').first().waitFor({ timeout: LIMIT_MS })
+    let asked = 0
+    await shown.page.route('**/dev/detail?*', async route => {
+      asked += 1
+      const response = await route.fetch()
+      await new Promise(resolve => setTimeout(resolve, 200))
+      await route.fulfill({ response })
+    })
+    await shown.page.reload()
+    await shown.says(/^line 0\n[\s\S]*line 9\n/)
+    const length = async () => (await shown.output.textContent())?.length ?? 0
+    const first = await length()
+    await expect.poll(length, { timeout: LIMIT_MS }).toBeGreaterThan(first)
+    await shown.isIn('running')
+    // One for the gap, and one more at most: where the state of the call changes meanwhile.
+    expect(asked).toBeLessThanOrEqual(2)
+    const lines = ((await shown.output.textContent()) ?? '').split('\n').slice(0, -1)
+    expect(lines).toEqual(lines.map((_, n) => `line ${n}`))
+    await shown.page.unrouteAll({ behavior: 'wait' })
+    await shown.button('Stop').click()
+    await shown.isIn('cancelled')
   }, 120_000)
 
   it('lets no other page run code, read a result, or put it into a frame', async () => {

@@ -105,7 +105,7 @@ export function App() {
   )
 }
 
-/** Asks for what the page lacks of the call that is shown, once for each change of it. */
+/** Asks for what the page lacks of the call that is shown: once, again when it is in another state, and as long as each answer has more. */
 function useMissingDetail(
   call: KnownCall | null,
   isConnected: boolean,
@@ -114,6 +114,7 @@ function useMissingDetail(
   const id = call?.summary.id ?? null
   const lacks = call !== null && isConnected && lacksDetail(call)
   const state = call?.summary.state
+  const had = call?.detail?.output.length
   useEffect(() => {
     if (id === null || !lacks) return
     let isOver = false
@@ -126,7 +127,7 @@ function useMissingDetail(
     return () => {
       isOver = true
     }
-  }, [id, lacks, state])
+  }, [id, lacks, state, had])
 }
 
 function announcement(call: KnownCall): string {

@@ -1,10 +1,18 @@
 import type { Activity, BackendState, CallDetail, CallSummary, Hello, PageMessage } from '../page-protocol.js'
 
+/** A piece of what a call streamed, and where in it the piece begins. */
+interface Piece {
+  readonly at: number
+  readonly text: string
+}
+
 /** A call as far as the page knows it. */
 export interface KnownCall {
   readonly summary: CallSummary
   /** What was streamed, from its beginning; may lack its end until the detail is asked for. */
   readonly output: string
+  /** What came while there was a gap before it, until the detail fills that. */
+  readonly ahead: Piece | null
   readonly detail: CallDetail | null
   /** Of a server that was ended since: nothing more will be known of it. */
   readonly isGone: boolean
@@ -110,7 +118,7 @@ function withCalls(state: PageState, summaries: readonly CallSummary[]): PageSta
   if (summaries.length === 0) return state
   const calls = new Map(state.calls)
   for (const summary of summaries) {
-    const known = calls.get(summary.id) ?? { output: '', detail: null, isGone: false }
+    const known = calls.get(summary.id) ?? { output: '', ahead: null, detail: null, isGone: false }
     calls.set(summary.id, { ...known, summary })
   }
   return { ...state, calls }
@@ -120,17 +128,29 @@ function withDelta(state: PageState, { id, at, text }: Extract<PageMessage, { ty
   const call = state.calls.get(id)
   if (call === undefined) return state
   const summary = { ...call.summary, streamed: Math.max(call.summary.streamed, at + text.length) }
+  const output = joined({ at: 0, text: call.output }, { at, text })
   // With a gap the output stays as it is, shorter than what was streamed, and the detail is asked for.
-  const missing = text.slice(Math.max(0, call.output.length - at))
-  const output = at > call.output.length ? call.output : call.output + missing
-  return { ...state, calls: new Map(state.calls).set(id, { ...call, summary, output }) }
+  const changed =
+    output === null
+      ? { ahead: (call.ahead && joined(call.ahead, { at, text })) ?? { at, text } }
+      : { output: output.text }
+  return { ...state, calls: new Map(state.calls).set(id, { ...call, summary, ...changed }) }
 }
 
 function withDetail(state: PageState, detail: CallDetail): PageState {
   const call = state.calls.get(detail.id)
   if (call === undefined) return state
-  const output = detail.output.length > call.output.length ? detail.output : call.output
-  return { ...state, calls: new Map(state.calls).set(detail.id, { ...call, detail, output }) }
+  const text = detail.output.length > call.output.length ? detail.output : call.output
+  // The detail is from before its way here: what came meanwhile is not asked for again.
+  const whole = call.ahead && joined({ at: 0, text }, call.ahead)
+  const changed = whole === null ? { output: text } : { output: whole.text, ahead: null }
+  return { ...state, calls: new Map(state.calls).set(detail.id, { ...call, detail, ...changed }) }
+}
+
+/** The first with what the second has beyond it; null: there is a gap between them. */
+function joined(first: Piece, second: Piece): Piece | null {
+  const known = first.at + first.text.length - second.at
+  return known < 0 ? null : { at: first.at, text: first.text + second.text.slice(known) }
 }
 
 /** The call that is shown: the chosen one, else the newest. */
