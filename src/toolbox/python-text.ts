@@ -63,12 +63,12 @@ export function docstring(text: string, indentation: string): string {
   const lines = text
     .replace(/\r\n?/g, '\n')
     .replaceAll('\\', '\\\\')
-    .replaceAll('"""', '\\"\\"\\"')
     .replace(AWKWARD, char => (char === '\n' || char === '\t' ? char : escaped(char)))
     .split('\n')
     .map(line => line.trimEnd())
   const body = lines.map((line, n) => (n === 0 || line === '' ? line : indentation + line)).join('\n')
-  const safe = body.endsWith('"') ? `${body.slice(0, -1)}\\"` : body
+  // Those in words stay as they are, to be read.
+  const safe = body.replace(/"(?="|$)/g, '\\"')
   return lines.length > 1 ? `"""${safe}\n${indentation}"""` : `"""${safe}"""`
 }
 

@@ -129,6 +129,14 @@ const anyEntry = fc
   })
   .map((one): ToolEntry => ({ ...one, consent: 'free' }))
 
+it('are Python, and say what they were given, whatever quotes and backslashes a description ends with', async () => {
+  const ends = ['"', '""', '"""', '""""', '\\"', '\\\\"', '"\\', '\\', '" ', '"""\n"""']
+  const entries = ends.map(end => entryOf('odd', { description: `Says "x""" y${end}` }))
+  const made = await looked(entries)
+  expect(made.map(({ error }) => error)).toEqual(ends.map(() => undefined))
+  expect(made.map(({ doc }) => doc.trim())).toEqual(entries.map(({ description }) => description.trim()))
+})
+
 it('makes valid Python of whatever schemas and texts come, with the parameters that the schema has', async () => {
   const entries = fc.sample(anyEntry, { numRuns: 1_500, seed: Number(process.env['FC_SEED'] ?? 7) })
   const answers = await looked(entries)
