@@ -91,6 +91,12 @@ async function webSources(web: WebConfig, log: Logger): Promise<ToolSource[]> {
   return [createWebSource({ config: { ...web, mode: web.mode }, log })]
 }
 
+/** null: there is one. */
+function whyNoShell(facts: SandboxFacts, isRestricted: boolean): string | null {
+  if (isRestricted) return 'under the restricted policy there is none, as it could start a Python without the policy'
+  return facts.subprocesses ? null : 'code in this sandbox may not start processes'
+}
+
 /** The tools that code may call; null where the configuration gives it none. */
 export async function openToolbox(
   config: Config,
@@ -103,10 +109,7 @@ export async function openToolbox(
   if (tools.callsMax === 0 || tools.allow?.length === 0) return null
   for (const warning of servers?.warnings ?? []) log.warn({ warning }, 'configuration warning')
   const sources: ToolSource[] = [
-    ...builtInSources(JSON.parse(readFileSync(BUILT_IN, 'utf8')), {
-      // A shell could start a Python that no policy restricts.
-      subprocesses: facts.subprocesses && !isRestricted,
-    }),
+    ...builtInSources(JSON.parse(readFileSync(BUILT_IN, 'utf8')), { noShell: whyNoShell(facts, isRestricted) }),
     ...(await webSources(web, log)),
     ...(await mcpSources(servers?.servers ?? [], { log, secrets, environment: env, version: readVersion() })),
   ]

@@ -10,24 +10,24 @@ const Tool = z.object({
 const Catalog = z.record(z.string(), z.object({ description: z.string(), tools: z.array(Tool) }))
 
 /**
- * The sources of the tools that run inside the sandbox. `json`: built-in.json, parsed. `subprocesses`: whether code in the sandbox
- * may start processes; where it may not, `shell` has no tools and says why. Throws where the JSON is not as it has to be.
+ * The sources of the tools that run inside the sandbox. `json`: built-in.json, parsed. `noShell`: why `shell` has no tools, a phrase for
+ * the model; null: it has. Throws where the JSON is not as it has to be.
  */
-export function builtInSources(json: unknown, options: { readonly subprocesses: boolean }): readonly ToolSource[] {
+export function builtInSources(json: unknown, { noShell }: { readonly noShell: string | null }): readonly ToolSource[] {
   return Object.entries(Catalog.parse(json)).map(([category, { description, tools }]) => {
-    const isDenied = category === 'shell' && !options.subprocesses
+    const problem = category === 'shell' ? noShell : null
     const entries: readonly ToolEntry[] = tools.map(({ returns, ...tool }) => ({
       category,
       ...tool,
       ...(returns === undefined ? {} : { returns }),
       consent: 'free',
     }))
-    const offered = isDenied ? [] : entries
+    const offered = problem === null ? entries : []
     return {
       category,
       description,
       tools: async () => offered,
-      problem: isDenied ? 'code in this sandbox may not start processes' : null,
+      problem,
       close: async () => {},
     }
   })

@@ -229,7 +229,7 @@ describe('a tool', () => {
 
 describe('built-in tools', () => {
   it('are free, run in the sandbox, and are all listed', async () => {
-    const snapshot = await catalogOf(builtInSources(BUILT_IN, { subprocesses: true })).catalog.snapshot(NEVER)
+    const snapshot = await catalogOf(builtInSources(BUILT_IN, { noShell: null })).catalog.snapshot(NEVER)
     expect(snapshot.entries.every(({ consent, call }) => consent === 'free' && call === undefined)).toBe(true)
     expect(snapshot.overview(7)).toMatchObject({
       calls_max: 7,
@@ -245,8 +245,9 @@ describe('built-in tools', () => {
     })
   })
 
-  it('have no shell where processes are denied, and say why', async () => {
-    const snapshot = await catalogOf(builtInSources(BUILT_IN, { subprocesses: false })).catalog.snapshot(NEVER)
+  it('have no shell where there may be none, and say why', async () => {
+    const noShell = 'code in this sandbox may not start processes'
+    const snapshot = await catalogOf(builtInSources(BUILT_IN, { noShell })).catalog.snapshot(NEVER)
     expect(snapshot.find('shell', 'terminal')).toEqual({
       problem: 'tools.shell has no tools now: code in this sandbox may not start processes',
     })

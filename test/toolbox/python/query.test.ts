@@ -227,7 +227,7 @@ print(inspect.signature(read_file), inspect.signature(terminal))`
       config: { mode: 'allow', search, ports: [], deniedNetworks: [] },
       log: { warn: () => {} },
     })
-    const sources = [...builtInSources(BUILT_IN, { subprocesses: true }), web]
+    const sources = [...builtInSources(BUILT_IN, { noShell: null }), web]
     const entries = (await Promise.all(sources.map(one => one.tools(new AbortController().signal)))).flat()
     await web.close()
     const code = `
