@@ -14,6 +14,8 @@ import type { Reply } from './tool/tool.js'
 /** An answer of this size that found no end in time so often is taken for one that is too large for its wire. */
 const SLOW_BYTES = 256 * 1024
 const SLOW_TIMES = 3
+/** What a call holds besides its answer until that is posted, measured; its arguments come to it. */
+const HELD_WITH_EACH_BYTES = 8 * 1024
 /** What is left of an answer that neither the journal nor the memory for answers has room for. */
 const SQUEEZED_BYTES = 16 * 1024
 
@@ -48,6 +50,8 @@ export interface Answering {
   readonly call: CallIdentity
   /** The journal's name for it. */
   readonly key: string
+  /** Of its arguments, which are in memory as long as it is on its way. */
+  readonly argumentBytes?: number
   /** Monotonic milliseconds from which nothing is sent again: the backend has given the call up. The first attempt is always made. */
   readonly giveUpAtMs: number
   /** How often the answer, as it is now, found no end in time; for whoever posts it again and again to keep. */
@@ -71,13 +75,15 @@ export async function deliverReply(
   switch (reply.kind) {
     case 'answer': {
       const { serviceName, resultMaxBytes } = context.config
-      const answer = answerWithin(resultMaxBytes, reply.content, {
-        provenance: JSON.stringify({ system: serviceName, ...reply.provenance }),
-        dollars: reply.dollars,
-        asPlaceholder: false,
-      })
-      await context.journal.settled(key, answer)
-      return await postOrPutOff(answering, answer, context, log)
+      const held = {
+        answer: answerWithin(resultMaxBytes, reply.content, {
+          provenance: JSON.stringify({ system: serviceName, ...reply.provenance }),
+          dollars: reply.dollars,
+          asPlaceholder: false,
+        }),
+      }
+      await context.journal.settled(key, held.answer)
+      return await postOrPutOff(answering, held, context, log)
     }
     case 'placeholder': {
       const answer: StoredAnswer = {
@@ -87,10 +93,11 @@ export async function deliverReply(
         asPlaceholder: true,
       }
       await context.journal.settled(key, answer)
-      return await postOrPutOff(answering, answer, context, log)
+      return await postOrPutOff(answering, { answer }, context, log)
     }
     case 'confirm': {
       context.journal.asking(key)
+      const ran = heldOutcome(reply.outcome, context.room)
       const asks = { setupKey: reply.setupKey, command: reply.command, explanation: reply.explanation }
       let mayHaveAsked = false
       const { api, pace, stopPosting } = context
@@ -106,6 +113,7 @@ export async function deliverReply(
         }
       }
       const delivery = await deliver(ask, answering, context, log)
+      context.room.give(ran.bytes)
       if (delivery.delivered) {
         context.journal.asked(key)
         return { delivery, safe: true }
@@ -113,7 +121,7 @@ export async function deliverReply(
       if (delivery.why === 'refused' && delivery.error.kind === 'never') context.onForbidden(delivery.error.message)
       // Nobody was asked and nobody will answer: the model has to know, now or when the backend can be reached.
       const why = delivery.why === 'aborted' ? 'the worker is being stopped' : delivery.error.message
-      const instead = await unasked(`a person could not be asked to confirm: ${why}`, reply.outcome)
+      const instead = await unasked(`a person could not be asked to confirm: ${why}`, ran.outcome)
       // The request got through, whatever we were told: the call is answered as the person has decided. Nothing may be waited for between
       // this look and the answer's way into the journal, as the word may come at any time.
       if (context.journal.hasDecided(call)) return { delivery, safe: true }
@@ -126,29 +134,49 @@ export async function deliverReply(
   }
 }
 
-/** Posts an answer where there is room for it; else it stays on disk until there is, or is shortened where no disk keeps it. */
+/** What has run before a person is asked, as it is held until they are: without its images where there is no room for them. */
+function heldOutcome(outcome: Outcome | null, room: PostingRoom): { outcome: Outcome | null; bytes: number } {
+  if (outcome === null) return { outcome, bytes: 0 }
+  const bytes = jsonBytes(outcome)
+  if (room.take(bytes)) return { outcome, bytes }
+  const content = `${outcome.content.trimEnd()}\n[what it has shown was left out: too many answers wait]`
+  const text = outcome.parts === null ? outcome : { ...outcome, content, parts: null }
+  const textBytes = jsonBytes(text)
+  if (!room.take(textBytes)) room.squeeze(textBytes)
+  return { outcome: text, bytes: textBytes }
+}
+
+function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value), 'utf8')
+}
+
+/**
+ * Posts an answer where there is room for it; else it stays on disk until there is, or is shortened where no disk keeps it: in `held`, so that
+ * nobody who waits for this has it whole.
+ */
 export async function postOrPutOff(
   answering: Answering,
-  answer: StoredAnswer,
+  held: { answer: StoredAnswer },
   context: AnsweringContext,
   log: Logger,
 ): Promise<Concluded> {
   const { journal, room } = context
-  const { key } = answering
-  let posted = answer
-  if (!room.take(bytesOf(answer))) {
+  const { key, argumentBytes = 0 } = answering
+  const heldBytes = () => bytesOf(held.answer) + argumentBytes + HELD_WITH_EACH_BYTES
+  if (!room.take(heldBytes())) {
     if (journal.isKept(key)) {
-      log.debug({ bytes: bytesOf(answer) }, 'answer waits on disk until there is room to post it')
+      log.debug({ bytes: bytesOf(held.answer) }, 'answer waits on disk until there is room to post it')
       return { delivery: { delivered: false, why: 'put_off', attempts: 0 }, safe: journal.undelivered(key) }
     }
-    posted = cutTo(SQUEEZED_BYTES, answer)
-    await journal.settled(key, posted)
-    room.squeeze(bytesOf(posted))
+    held.answer = cutTo(SQUEEZED_BYTES, held.answer)
+    await journal.settled(key, held.answer)
+    room.squeeze(heldBytes())
   }
+  const bytes = heldBytes()
   try {
-    return await postAnswer(answering, posted, context, log)
+    return await postAnswer(answering, held.answer, context, log)
   } finally {
-    room.give(bytesOf(posted))
+    room.give(bytes)
   }
 }
 

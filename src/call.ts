@@ -5,7 +5,7 @@ import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall, type UnreadableCall } from './backend/protocol.js'
 import { calledBefore } from './called-before.js'
 import type { Config } from './config.js'
-import { type HandledContext, tellHandled } from './handled.js'
+import { type HandledContext, tellHandled, toldOf } from './handled.js'
 import type { CalledTools, Outcome } from './outcome.js'
 import type { Refusal } from './telemetry/status.js'
 import { answer, hasCalled, stranded } from './tool/outcome-without-run.js'
@@ -60,7 +60,8 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   // The name is the model's word: it may be of any length.
   const log = context.log.child({ fcall_id: loggedId(call.fcall_id), tool: call.fcall_name.slice(0, NAME_SHOWN_CHARS) })
   const giveUpAtMs = arrivedMs + GIVE_UP_MS + SKEW_MS - ageMs(call, context)
-  const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs }
+  const argumentBytes = Buffer.byteLength(call.fcall_arguments, 'utf8')
+  const answering: Answering = { call, key: context.journal.keyOf(call), giveUpAtMs, argumentBytes }
   const known = await knownAlready(call, answering, context, log, call.fcall_created_ts * 1000)
   if (known !== null) return known
   const delta: { stream: DeltaStream | null } = { stream: null }
@@ -73,7 +74,7 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
     }
   }
   const run: Progress = { started: false, waitedMs: null, refused: null }
-  let reply: Reply
+  let reply: Reply | null
   try {
     reply = await replyTo({ ...answering, call }, context, cancel, onText, run)
   } catch (error) {
@@ -84,9 +85,12 @@ export async function handleCall(call: ToolCall, context: CallContext, cancel: A
   if (hasRun(reply)) run.refused = null
   // Courtesy ends before the truth is posted, and never holds it up for long.
   await delta.stream?.end()
-  const concluded = await deliverReply(answering, reply, unasked(call, context), context, log)
+  const told = toldOf(reply)
+  const delivering = deliverReply(answering, reply, unasked(call, context), context, log)
+  reply = null // it can be large, and posting it takes long where the backend is away
+  const concluded = await delivering
   const totalMs = performance.now() - arrivedMs
-  tellHandled({ call, reply, progress: run, concluded, totalMs, delta: delta.stream }, context, log)
+  tellHandled({ call, reply: told, progress: run, concluded, totalMs, delta: delta.stream }, context, log)
   return concluded === null || concluded.safe
 }
 
@@ -106,7 +110,11 @@ export async function rejectUnreadable(call: UnreadableCall, problem: string, co
   const message = `${hasCalled(called) ? 'Cut off' : 'Not run'}: ${what}`
   const reply = answer(context.outcomes.rejected(message, called))
   const concluded = await deliverReply(answering, reply, unasked(call, context), context, log)
-  tellHandled({ call: null, reply, concluded, totalMs: performance.now() - arrivedMs, delta: null }, context, log)
+  tellHandled(
+    { call: null, reply: toldOf(reply), concluded, totalMs: performance.now() - arrivedMs, delta: null },
+    context,
+    log,
+  )
   return concluded === null || concluded.safe
 }
 
@@ -132,11 +140,11 @@ async function knownAlready(
       return true
     case 'settled':
       log.info('call delivered again after it was answered')
-      return (await postOrPutOff(answering, claim.answer, context, log)).safe
+      return (await postOrPutOff(answering, { answer: claim.answer }, context, log)).safe
     case 'stored': {
       log.info('call delivered again after it was answered long ago, or in an earlier life')
       const stored = await context.journal.stored(answering.key)
-      if (stored !== null) return (await postOrPutOff(answering, stored, context, log)).safe
+      if (stored !== null) return (await postOrPutOff(answering, { answer: stored }, context, log)).safe
       context.onLost?.()
       return await answerUnknown('it was answered before, and its result was lost')
     }

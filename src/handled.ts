@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Concluded } from './answering.js'
 import type { DeltaStream } from './backend/delta.js'
 import { loggedId, type ToolCall } from './backend/protocol.js'
+import type { Outcome } from './outcome.js'
 import type { HandledCall, Refusal } from './telemetry/status.js'
 import type { Reply } from './tool/tool.js'
 
@@ -10,12 +11,38 @@ export interface Ended {
   /** Null where no more of it is known than what its answer needs. */
   readonly call: Pick<ToolCall, 'located_fgroup_id' | 'confirmed_by_human'> | null
   /** Or the status of an answer that an earlier life of the worker has made. */
-  readonly reply: Reply | { readonly kind: 'earlier'; readonly status: string }
+  readonly reply: ToldReply | { readonly kind: 'earlier'; readonly status: string }
   /** How long it waited for a slot, and why its code was not run; absent where neither is known. */
   readonly progress?: { readonly waitedMs: number | null; readonly refused: Refusal | null }
   readonly concluded: Concluded | null
   readonly totalMs: number
   readonly delta: DeltaStream | null
+}
+
+/** What is told of a reply when it is posted, which takes long where the backend is away: the reply itself can be large. */
+export interface ToldReply {
+  readonly kind: Reply['kind']
+  readonly outcome:
+    | (Pick<Outcome, 'status' | 'exit_code' | 'signal' | 'limit' | 'usage' | 'dollars'> & {
+        readonly started: boolean
+        readonly stdoutBytes: number
+        readonly stderrBytes: number
+        readonly toolCalls: number
+      })
+    | null
+}
+
+export function toldOf(reply: Reply): ToldReply {
+  const { kind } = reply
+  if ((kind !== 'answer' && kind !== 'confirm') || reply.outcome === null) return { kind, outcome: null }
+  const { status, exit_code, signal, limit, usage, dollars, provenance, stdout, stderr, tool_calls } = reply.outcome
+  const counts = {
+    started: provenance['started'] === true,
+    stdoutBytes: stdout.bytes_total,
+    stderrBytes: stderr.bytes_total,
+    toolCalls: tool_calls.length,
+  }
+  return { kind, outcome: { status, exit_code, signal, limit, usage, dollars, ...counts } }
 }
 
 export interface HandledContext {
@@ -28,7 +55,7 @@ export interface HandledContext {
 /** The one wide event of a call, and what the metrics are told of it. `log` has the call's id in its bindings. */
 export function tellHandled(ended: Ended, context: HandledContext, log: Logger): void {
   const { call, reply, progress, concluded, totalMs, delta } = ended
-  const outcome = reply.kind === 'answer' || reply.kind === 'confirm' ? reply.outcome : null
+  const outcome = reply.kind === 'earlier' ? null : reply.outcome
   log.info(
     {
       reply: reply.kind,
@@ -39,12 +66,12 @@ export function tellHandled(ended: Ended, context: HandledContext, log: Logger):
       refused: progress?.refused ?? undefined,
       confirmed: call?.confirmed_by_human,
       fgroup_id: call === null ? undefined : loggedId(call.located_fgroup_id),
-      stdout_bytes: outcome?.stdout.bytes_total,
-      stderr_bytes: outcome?.stderr.bytes_total,
+      stdout_bytes: outcome?.stdoutBytes,
+      stderr_bytes: outcome?.stderrBytes,
       ...outcome?.usage,
       total_ms: Math.round(totalMs),
       dollars: outcome?.dollars,
-      tool_calls: outcome?.tool_calls.length,
+      tool_calls: outcome?.toolCalls,
       delivered: concluded?.delivery.delivered,
       post_attempts: concluded?.delivery.attempts,
       deltas: delta?.stats.messages,
@@ -60,7 +87,7 @@ const ENDED_BY_US = new Set<string>(['timed_out', 'out_of_memory', 'limit_exceed
 
 function handled({ reply, progress, concluded, totalMs, delta }: Ended, at: number): HandledCall {
   const outcome = reply.kind === 'answer' ? reply.outcome : null
-  const ran = outcome?.provenance['started'] === true
+  const ran = outcome?.started === true
   return {
     at,
     status: reply.kind === 'earlier' ? reply.status : (outcome?.status ?? reply.kind),

@@ -4,7 +4,7 @@ import { type Answering, type AnsweringContext, deliverReply, postAnswer } from 
 import { loggedId } from './backend/protocol.js'
 import { type CallContext, GIVE_UP_MS } from './call.js'
 import { calledBefore } from './called-before.js'
-import { type Ended, type HandledContext, tellHandled } from './handled.js'
+import { type Ended, type HandledContext, tellHandled, toldOf } from './handled.js'
 import type { Leftover, StoredAnswer } from './journal/journal.js'
 import type { CalledTools } from './outcome.js'
 import { answer } from './tool/outcome-without-run.js'
@@ -121,7 +121,7 @@ export class Recovery {
       if (state === 'settled') context.onLost?.()
       const reply = answer(this.#outcome(leftover, await calledBefore(call, context)))
       const concluded = await deliverReply(answering, reply, async () => reply, context, log)
-      this.#tell(leftover, offers, { reply, concluded, totalMs: ageMs }, log)
+      this.#tell(leftover, offers, { reply: toldOf(reply), concluded, totalMs: ageMs }, log)
       if (concluded?.delivery.delivered === false) this.#runSoon()
       return concluded?.safe ?? true
     }

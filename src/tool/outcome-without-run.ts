@@ -135,10 +135,12 @@ export function stranded(outcome: Outcome, reason: string): Outcome {
     `[${cutOff('interrupted', reason, true)}]`,
     ...calledLines({ calls: outcome.tool_calls, isWhole: true }),
   ]
+  const content = [outcome.content.trimEnd(), ...lines].join('\n')
   return {
     ...outcome,
     status: 'interrupted',
-    content: [outcome.content.trimEnd(), ...lines].join('\n'),
+    content,
+    parts: outcome.parts === null ? null : [{ m_type: 'text', m_content: content }, ...outcome.parts.slice(1)],
     provenance: { ...outcome.provenance, status: 'interrupted' },
   }
 }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { Admission } from '../../src/admission.js'
 import { BackendError } from '../../src/backend/errors.js'
@@ -20,6 +21,7 @@ interface Post {
 }
 
 const NEVER = new AbortController().signal
+setMaxListeners(0, NEVER)
 
 function text(content: string): Reply {
   return { kind: 'answer', content, provenance: { system: 'test' }, dollars: 0.5, outcome: null }
@@ -32,6 +34,7 @@ function setup(handle: Handle, onPost: (post: Post) => void | Promise<void> = ()
   const forbidden: string[] = []
   const logged = captureLog()
   const stopPosting = new AbortController()
+  setMaxListeners(0, stopPosting.signal)
   const admission = new Admission({ slots: 1, queueMax: 10 })
   const tool: Tool = {
     name: 'python_execute',
@@ -204,6 +207,53 @@ describe('the way of a call', () => {
     await handleOne({ fcall_id })
     expect(posts).toEqual([])
     expect(await context.journal.toolLog({ fcall_id }).earlier()).toEqual({ steps, isWhole: true })
+  })
+
+  it('holds of what ran before a person is asked no more than there is room for, and else its text', async () => {
+    const image = { m_type: 'image/png', m_content: 'x'.repeat(8 * 1024 * 1024) }
+    const ran = { ...notRun(outcomeContext, 'interrupted', 'x', CALLED_NOTHING), content: 'sent 3' }
+    const parts = [{ m_type: 'text', m_content: 'sent 3' }, image]
+    const { handleOne, posts, context } = setup(async () => ({
+      kind: 'confirm',
+      setupKey: '',
+      command: 'x',
+      explanation: 'Go on?',
+      outcome: { ...ran, parts },
+    }))
+    let held = 0
+    let most = 0
+    class Counted extends PostingRoom {
+      override take(bytes: number): boolean {
+        const fits = super.take(bytes)
+        if (fits) held += bytes
+        most = Math.max(most, held)
+        return fits
+      }
+      override give(bytes: number): void {
+        super.give(bytes)
+        held -= bytes
+      }
+    }
+    let refuse: () => void = () => {}
+    const refused = new Promise<void>(resolve => {
+      refuse = resolve
+    })
+    const admission = new Admission({ slots: 1, queueMax: 20 })
+    Object.assign(context, { admission, room: new Counted({ onRoom: () => {}, onFull: () => {} }) })
+    context.api.requestConfirmation = async () => {
+      await refused
+      throw new BackendError('model', '400: no person here', { status: 400 })
+    }
+    const calls = Array.from({ length: 20 }, (_, n) => handleOne({ fcall_id: `c${n}` }))
+    await expect.poll(() => held > 7 * 8 * 1024 * 1024).toBe(true)
+    await new Promise(resolve => setTimeout(resolve, 200))
+    refuse()
+    await Promise.all(calls)
+    expect(most).toBeLessThanOrEqual(64 * 1024 * 1024)
+    expect(held).toBe(0)
+    const contents = posts.map(({ answer }) => answer.content)
+    expect(contents.filter(content => content.includes('could not be asked')).length).toBe(20)
+    expect(contents.filter(content => content.includes('[what it has shown was left out')).length).toBeGreaterThan(10)
   })
 
   it('answers "not run" when nobody can be asked', async () => {

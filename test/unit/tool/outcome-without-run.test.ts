@@ -108,6 +108,9 @@ describe('a call whose code has called tools before a person was asked', () => {
       'sent 3\n[interrupted: nobody is there; the code may have run in part]\n[tool calls made before the end: mail.send ok]',
     )
     expect(outcome).toMatchObject({ status: 'interrupted', provenance: { status: 'interrupted', started: true } })
+    const image = { m_type: 'image/png', m_content: 'aGk=' }
+    const shown = stranded({ ...ran, parts: [{ m_type: 'text', m_content: ran.content }, image] }, 'nobody is there')
+    expect(shown.parts).toEqual([{ m_type: 'text', m_content: outcome.content }, image])
   })
 })
 
