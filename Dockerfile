@@ -70,7 +70,8 @@ USER worker
 VOLUME ["/var/lib/python-execute", "/tmp"]
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["node", "/app/healthcheck.mjs"]
 # As PID 1 node would not reap what it did not start, and the kernel would ignore signals without a handler.
-ENTRYPOINT ["/usr/bin/tini", "--", "node", "/app/dist/main.js"]
+# A smaller nursery for new objects than node's own: about 10 MB less memory, as the worker makes few of them.
+ENTRYPOINT ["/usr/bin/tini", "--", "node", "--max-semi-space-size=4", "/app/dist/main.js"]
 CMD ["start"]
 
 # Last, so that another revision alone builds nothing anew.
