@@ -8,7 +8,7 @@ import { showOnOneLine } from '../tool/readable-text.js'
 export interface FilesToSave {
   /** Of the outcome: its images are saved. */
   readonly parts: readonly Part[]
-  /** What the code made: all of it is saved to `output`; without one it only gives images of the same bytes their name. null: nothing. */
+  /** What the code made: all of it is saved to `output`, without one its images. null: nothing. */
   readonly collected: Pick<CollectedFiles, 'files' | 'isAll'> | null
   /** A folder, made where it is missing; null: the current one, and images alone. */
   readonly output: string | null
@@ -63,10 +63,11 @@ export async function saveFiles({ parts, collected, output }: FilesToSave): Prom
   })
   const left: string[] = []
   const nameless: string[] = []
-  for (const { path: name, content, why } of files) {
+  for (const { path: name, mime, content, why } of files) {
     const segments = safeSegments(name)
     const isShown = content !== null && images.some(image => image.bytes.equals(content))
-    if (segments !== null && content !== null && (output !== null || isShown)) {
+    // A model was shown a smaller copy of a large one.
+    if (segments !== null && content !== null && (output !== null || mime in EXTENSIONS)) {
       await save(path.join(folder, ...segments), content)
     } else if (isShown)
       continue // saved below, as a figure

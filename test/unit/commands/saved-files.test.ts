@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -38,6 +38,28 @@ describe('files of a run that are saved', () => {
     expect(lines.map(line => line.startsWith('not saved: '))).toEqual([true, true, true, true, false])
     expect(hasFailed).toBe(true)
     expect(await readdir(folder)).toEqual(['plain.txt'])
+  })
+
+  test('are the images alone without a folder for them, as they were made, whatever was shown of them', async () => {
+    const here = process.cwd()
+    process.chdir(folder)
+    try {
+      const image = { ...made('plot.png', 'large'), mime: 'image/png' }
+      const shown = { m_type: 'image/png', m_content: Buffer.from('small').toString('base64') }
+      const { lines } = await saveFiles({
+        parts: [shown],
+        collected: { files: [image, made('a.csv')], isAll: true },
+        output: null,
+      })
+      expect(lines).toEqual([
+        'saved plot.png (5 bytes)',
+        'saved figure-1.png (5 bytes)',
+        'not saved: a.csv; --output DIR saves files, up to 128 MiB',
+      ])
+      expect(await readFile('plot.png', 'utf8')).toBe('large')
+    } finally {
+      process.chdir(here)
+    }
   })
 
   test('have failed where one was too large, or was not even listed, or has a name that is taken over and over', async () => {
