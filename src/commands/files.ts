@@ -40,8 +40,9 @@ export async function openFiles(
     files: kept,
     close: async () => {
       kept.close()
+      if (temporary === null) return // nor does a disk that hangs keep anybody
       await opened // else it makes the folder that is removed
-      if (temporary !== null) await rm(temporary, { recursive: true, force: true })
+      await rm(temporary, { recursive: true, force: true })
     },
   }
 }

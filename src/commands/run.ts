@@ -9,6 +9,7 @@ import { readCommandLine, UsageError } from './command-line.js'
 import { demo, dev } from './dev.js'
 import { doctor } from './doctor.js'
 import { execFile, execLines } from './exec.js'
+import { exitNow } from './exit.js'
 import { PortUnavailable } from './port-unavailable.js'
 import { ScriptUnreadable } from './read-script.js'
 import { OutputUnusable } from './saved-files.js'
@@ -57,7 +58,7 @@ async function perform(argv: readonly string[]): Promise<number> {
       return 0
     case 'start':
       // At once: Node takes its handlers for signals away before it ends by itself, and a second SIGTERM would be the exit code then.
-      return process.exit(await start(process.env))
+      return exitNow(await start(process.env))
     case 'dev':
       return await dev(process.env, line.port)
     case 'backend':

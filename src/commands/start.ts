@@ -1,5 +1,4 @@
 import { constants } from 'node:os'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { BackendConfig, Config } from '../config.js'
 import { DiskJournal } from '../journal/disk-journal.js'
@@ -15,17 +14,18 @@ import { watchForStalls } from '../telemetry/stall.js'
 import type { Telemetry } from '../telemetry/status.js'
 import { readVersion } from '../version.js'
 import { Worker } from '../worker.js'
+import { exitNow, threadsAreFree } from './exit.js'
 import type { FilesPlace } from './files.js'
 import { openTools, readSetup, type Setup, StartCancelled, type Toolset } from './setup.js'
 
 const EXIT_FORBIDDEN = 77
 const EXIT_UNANSWERED = 1
 const EXIT_SOFTWARE = 70
+const EXIT_CONFIG = 78
 /** After an error that nobody expected, nothing of this process is to be relied on: only for what is as good as done. */
 const BROKEN_DRAIN_MS = 5_000
-const THREADS_POLL_MS = 20
-/** One that has just begun ends soon. */
-const LOOKUP_LEAST_MS = 500
+/** For all that comes after a drain, or takes its place while the worker starts. */
+const LEAVE_WITHIN_MS = 5_000
 
 /** Why the worker is to end, and with which exit code where that is not its answers' to decide. */
 interface End {
@@ -38,7 +38,6 @@ interface Running {
   readonly worker: Worker
   readonly tools: Toolset
   readonly recorder: Recorder
-  readonly journal: DiskJournal
 }
 
 /** Serves the configured backend until a signal ends it. Returns the exit code. */
@@ -47,9 +46,24 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   const { config } = setup
   const { backend } = config
   if (backend === null) throw new Error('the configuration has no backend')
+  const cancelStart = new AbortController()
+  const drainMsOf = ({ code }: End) =>
+    code === EXIT_SOFTWARE ? Math.min(BROKEN_DRAIN_MS, config.drainMs) : config.drainMs
+  let watchdog: NodeJS.Timeout | undefined
   let end: (how: End) => void = () => {}
   const ended = new Promise<End>(resolve => {
-    end = resolve
+    end = how => {
+      resolve(how)
+      if (cancelStart.signal.aborted) return
+      cancelStart.abort()
+      const withinMs = drainMsOf(how) + LEAVE_WITHIN_MS
+      const exit = async () => {
+        log.error({ reason: how.reason, withinMs }, 'the worker did not come to its end, and exits as it is')
+        await threadsAreFree()
+        exitNow(process.exitCode === undefined ? how.code || EXIT_UNANSWERED : undefined)
+      }
+      watchdog = setTimeout(exit, withinMs)
+    }
   })
   const redactor = new Redactor(secretsOf(backend))
   const log = createLog({
@@ -64,7 +78,6 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
   watchForStalls(log)
 
   let running: Running | null = null
-  const cancelStart = new AbortController()
   const fatal = (err: unknown) => {
     log.fatal({ err }, 'uncaught error')
     end({ code: EXIT_SOFTWARE, reason: 'uncaught error' })
@@ -77,18 +90,18 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
     if (isOver) return
     signals++
     log.info({ signal, times: signals }, 'signal received')
-    if (signals === 1) {
-      end({ code: 0, reason: signal })
-      cancelStart.abort()
-    } else if (signals === 2 && running !== null) {
+    if (signals === 1) end({ code: 0, reason: signal })
+    else if (signals === 2 && running !== null) {
       running.worker.interruptAll('the worker was told to stop at once')
-    } else process.exit(128 + constants.signals[signal])
+    } else void threadsAreFree().then(() => exitNow(128 + constants.signals[signal]))
   }
   // Before the sandbox is up: a signal that comes meanwhile must not leave half of it behind.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
 
   let health: HealthServer | null = null
   try {
+    // Before the port: of two workers with one environment the second is to hear that the folder is held, not that the port is taken.
+    await holdFolder(config)
     health = await serveHealth(config.health, () => running, log)
     running = await bringUp(setup, backend, { log, redactor }, end, cancelStart.signal)
   } catch (error) {
@@ -96,50 +109,37 @@ export async function start(env: NodeJS.ProcessEnv): Promise<number> {
     if (!(error instanceof StartCancelled)) {
       // Whoever watches only the log has to see it too; the error goes on to stderr and sets the exit code.
       log.fatal({ reason: error instanceof Error ? error.message : String(error) }, 'worker can not start')
+      // Whatever is left of the start keeps nobody; where nothing is, neither does this.
+      end({ code: EXIT_SOFTWARE, reason: 'worker can not start' })
+      watchdog?.unref()
       if (error instanceof StateDirError && error.isStuck) {
         process.stderr.write(`${error.message}\n`)
-        exitAtOnce()
+        exitNow(EXIT_CONFIG)
       }
       throw error
     }
     const { code, reason } = await ended
+    await threadsAreFree()
     log.info({ answered: true, reason }, 'worker has stopped')
     return code
   }
 
-  const { worker, tools, recorder, journal } = running
-  const { code, reason } = await ended
-  const drainMs = code === EXIT_SOFTWARE ? Math.min(BROKEN_DRAIN_MS, config.drainMs) : config.drainMs
+  const { worker, tools, recorder } = running
+  const how = await ended
+  const { code, reason } = how
+  const drainMs = drainMsOf(how)
   const untilMs = performance.now() + drainMs
   const answered = await worker.stop(reason, drainMs)
   await tools.close()
   recorder.close()
   await health?.close()
-  const isFree = await threadsAreFree(untilMs)
+  await threadsAreFree(untilMs)
   isOver = true
   log.info({ answered, reason }, 'worker has stopped')
-  if (journal.isStuck || !isFree) exitAtOnce()
   return code !== 0 ? code : answered ? 0 : EXIT_UNANSWERED
 }
 
-/**
- * Resolves when no name is being looked up any more, or at `untilMs` (monotonic) and not before half a second, with whether that is so. A lookup has
- * a thread, and Node waits for its threads whatever ends it. (The journal says of itself whether it has one.)
- */
-async function threadsAreFree(untilMs: number): Promise<boolean> {
-  const endMs = Math.max(untilMs, performance.now() + LOOKUP_LEAST_MS)
-  const areFree = () => !process.getActiveResourcesInfo().includes('GetAddrInfoReqWrap')
-  while (!areFree() && performance.now() < endMs) await sleep(THREADS_POLL_MS)
-  return areFree()
-}
-
-/** A thread that waits for a disk, or for a name server, keeps the process from any other end. The last words come first. */
-function exitAtOnce(): never {
-  process.on('exit', () => process.kill(process.pid, 'SIGKILL'))
-  process.exit()
-}
-
-/** Errors: StateDirError, InterpreterError, and those of openTools. */
+/** Errors: StateDirError, and those of openTools. */
 async function bringUp(
   setup: Setup,
   backend: BackendConfig,
@@ -167,7 +167,7 @@ async function bringUp(
   worker = started.worker
   worker.setImpaired('journal', illJournal)
   recorder.identify(started.tools.identity)
-  return { ...started, recorder, journal }
+  return { ...started, recorder }
 }
 
 /** null where the configuration wants none. Errors: HealthPortUnavailable. */
@@ -191,15 +191,18 @@ async function serveHealth(
   return server
 }
 
-/** The journal in STATE_DIR, which is held until the process ends. Errors: StateDirError, InterpreterError. */
+/** STATE_DIR is this process's until that ends. Errors: StateDirError, InterpreterError. */
+async function holdFolder({ sandbox, stateDir }: Config): Promise<void> {
+  const { path } = await findInterpreter(sandbox.python, process.env)
+  await holdStateDir(stateDir, path)
+}
+
+/** The journal in STATE_DIR. Errors: StateDirError. */
 async function openJournal(
-  { config }: Setup,
+  { config: { stateDir } }: Setup,
   log: Logger,
   onHealth: (reason: string | null) => void,
 ): Promise<DiskJournal> {
-  const { path } = await findInterpreter(config.sandbox.python, process.env)
-  const { stateDir } = config
-  await holdStateDir(stateDir, path)
   try {
     return await DiskJournal.open({ stateDir, log, onHealth })
   } catch (error) {

@@ -1,10 +1,11 @@
-import { readdir, statfs, utimes } from 'node:fs/promises'
+import { readdir, statfs } from 'node:fs/promises'
 import path from 'node:path'
-import pLimit from 'p-limit'
 import { makeFolders } from '../make-folders.js'
+import { Disk } from './disk.js'
 import { threadName } from './names.js'
 import { planRoom } from './quota.js'
 import type { FileStore, GoneFile, Kept, NewFile, StoredFile, ThreadKey } from './store.js'
+import { StoreError } from './store.js'
 import { ThreadFolder } from './thread-folder.js'
 
 const MIB = 1024 * 1024
@@ -13,8 +14,6 @@ const THREAD_NAME = /^[0-9a-f]{64}$/
 const SWEEP_EVERY_MS = 10 * 60_000
 /** Left free on the disk: the journal may lie there as well. */
 const RESERVE_BYTES = 64 * MIB
-/** Folders that are looked into at a time when the store is opened. */
-const AT_ONCE = 16
 
 export interface DirectoryStoreOptions {
   readonly folder: string
@@ -26,6 +25,7 @@ export interface DirectoryStoreOptions {
   readonly expireMs: number
   /** Milliseconds since the epoch. */
   readonly wallClock?: () => number
+  readonly disk?: Disk
 }
 
 interface Thread {
@@ -45,6 +45,7 @@ interface Thread {
 export class DirectoryStore implements FileStore {
   readonly #options: DirectoryStoreOptions
   readonly #threads = new Map<string, Thread>()
+  readonly #disk: Disk
   readonly #now: () => number
   readonly #sweeping: NodeJS.Timeout
   #opened: Promise<void> | null = null
@@ -52,12 +53,14 @@ export class DirectoryStore implements FileStore {
 
   constructor(options: DirectoryStoreOptions) {
     this.#options = options
+    this.#disk = options.disk ?? new Disk()
     this.#now = options.wallClock ?? Date.now
     this.#sweeping = setInterval(() => void this.sweep().catch(() => {}), SWEEP_EVERY_MS).unref()
   }
 
-  /** Reads what an earlier life has left. Errors: those of the file system. */
+  /** Reads what an earlier life has left. Errors: those of the file system; StoreError as long as the disk hangs, so that nothing piles up. */
   async open(): Promise<void> {
+    if (this.#disk.hangs) throw new StoreError('the disk of the worker does not answer')
     this.#opened ??= this.#scan().catch(error => {
       this.#opened = null
       throw error
@@ -87,6 +90,7 @@ export class DirectoryStore implements FileStore {
   }
 
   async get(key: ThreadKey, file: StoredFile): Promise<Buffer | null> {
+    await this.open()
     const thread = this.#threads.get(threadName(key))
     const content = (await thread?.folder.read(file)) ?? null
     if (content === null && thread?.files.get(file.path)?.version === file.version) thread.files.delete(file.path)
@@ -105,7 +109,7 @@ export class DirectoryStore implements FileStore {
       const plan = planRoom([...thread.files.values()], incoming, threadBytes)
       for (const name of plan.refuse) refused.set(name, `more than the ${threadBytes / MIB} MiB that one chat may keep`)
       const accepted = files.filter(file => !refused.has(file.path))
-      await makeFolders(path.join(this.#options.folder, thread.name))
+      await thread.folder.make()
       let left = (await this.#freeBytes()) - RESERVE_BYTES
       for (const file of accepted) {
         if (file.content.length > left) {
@@ -127,6 +131,7 @@ export class DirectoryStore implements FileStore {
   }
 
   async remove(key: ThreadKey, files: readonly StoredFile[]): Promise<void> {
+    await this.open()
     const thread = this.#threads.get(threadName(key))
     if (thread === undefined) return
     await this.#inTurn(thread, async () => {
@@ -138,7 +143,7 @@ export class DirectoryStore implements FileStore {
 
   /** Removes what has expired. Errors: those of the file system. */
   async sweep(): Promise<void> {
-    if (this.#opened === null) return
+    if (this.#opened === null || this.#disk.hangs) return
     const expired = [...this.#threads.values()].filter(thread => this.#isExpired(thread))
     const failures: unknown[] = []
     for (const thread of expired) {
@@ -156,26 +161,23 @@ export class DirectoryStore implements FileStore {
 
   async #scan(): Promise<void> {
     const { folder } = this.#options
-    await makeFolders(folder)
-    const limit = pLimit(AT_ONCE)
-    const names = (await readdir(folder)).filter(name => THREAD_NAME.test(name))
-    await Promise.all(
-      names.map(name =>
-        limit(async () => {
-          const found = await new ThreadFolder(path.join(folder, name)).scan()
-          const thread = this.#thread(name)
-          for (const file of found.files) thread.files.set(file.path, file)
-          thread.gone = found.gone
-          thread.usedAt = found.usedAt
-        }),
-      ),
-    )
+    const names = await this.#disk.run(async () => {
+      await makeFolders(folder)
+      return await readdir(folder)
+    })
+    for (const name of names.filter(one => THREAD_NAME.test(one))) {
+      const found = await new ThreadFolder(path.join(folder, name), this.#disk).scan()
+      const thread = this.#thread(name)
+      for (const file of found.files) thread.files.set(file.path, file)
+      thread.gone = found.gone
+      thread.usedAt = found.usedAt
+    }
   }
 
   #thread(name: string): Thread {
     const known = this.#threads.get(name)
     if (known !== undefined) return known
-    const folder = new ThreadFolder(path.join(this.#options.folder, name))
+    const folder = new ThreadFolder(path.join(this.#options.folder, name), this.#disk)
     const thread: Thread = { folder, name, files: new Map(), gone: [], usedAt: this.#now(), queue: Promise.resolve() }
     this.#threads.set(name, thread)
     return thread
@@ -244,14 +246,11 @@ export class DirectoryStore implements FileStore {
 
   async #touch(thread: Thread): Promise<void> {
     thread.usedAt = this.#now()
-    const seconds = thread.usedAt / 1_000
-    await utimes(path.join(this.#options.folder, thread.name), seconds, seconds).catch((error: unknown) => {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    })
+    await thread.folder.touch(thread.usedAt)
   }
 
   async #freeBytes(): Promise<number> {
-    const { bavail, bsize } = await statfs(this.#options.folder)
+    const { bavail, bsize } = await this.#disk.run(() => statfs(this.#options.folder))
     return bavail * bsize
   }
 }

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { open, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
+import { makeFolders } from '../make-folders.js'
+import type { Disk } from './disk.js'
 import { pathProblem, sha256 } from './names.js'
 import type { GoneFile, NewFile, StoredFile } from './store.js'
 
@@ -28,14 +30,66 @@ const Gone = z.array(z.object({ path: z.string(), why: z.string() }))
  */
 export class ThreadFolder {
   readonly #folder: string
+  readonly #disk: Disk
 
-  constructor(folder: string) {
+  constructor(folder: string, disk: Disk) {
     this.#folder = folder
+    this.#disk = disk
+  }
+
+  async make(): Promise<void> {
+    await this.#disk.run(() => makeFolders(this.#folder))
+  }
+
+  /** When it was used last, in milliseconds since the epoch. Not an error: there is no such folder. */
+  async touch(at: number): Promise<void> {
+    await this.#disk.run(() => utimes(this.#folder, at / 1_000, at / 1_000).catch(orNothing(undefined)))
   }
 
   /** All that is there and whole; what was half written is removed. Not an error: there is no such folder. */
   async scan(): Promise<{ files: StoredFile[]; gone: GoneFile[]; usedAt: number }> {
-    const names = await readdir(this.#folder).catch(orNothing<string[]>([]))
+    return await this.#disk.run(() => this.#scan())
+  }
+
+  async write({ path: name, mime, content }: NewFile, at: number): Promise<StoredFile> {
+    const file = { path: name, bytes: content.length, at, version: sha256(content) }
+    const header = JSON.stringify({ path: name, mime, bytes: file.bytes, at, sha256: file.version })
+    const whole = () => Buffer.concat([Buffer.from(`${header}\n`), content]) // not before its turn, as it doubles the file
+    await this.#disk.run(() => this.#writeWhole(sha256(name), whole()))
+    return file
+  }
+
+  /** The content, or null where it is not there any more as it was stored. */
+  async read(file: StoredFile): Promise<Buffer | null> {
+    return await this.#disk.run(() => this.#read(file))
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#disk.run(() => this.#unlink(sha256(name)))
+  }
+
+  /** Remembers what has gone, until it was told; an empty list: nothing is to be told any more. */
+  async writeGone(gone: readonly GoneFile[]): Promise<void> {
+    await this.#disk.run(async () => {
+      if (gone.length === 0) await this.#unlink(GONE_NAME)
+      else await this.#writeWhole(GONE_NAME, Buffer.from(JSON.stringify(gone.slice(-GONE_MOST))))
+    })
+  }
+
+  async destroy(): Promise<void> {
+    await this.#disk.run(async () => {
+      // One by one: what is below a folder Node removes at the same time.
+      for (const name of await this.#names()) await rm(path.join(this.#folder, name), { recursive: true, force: true })
+      await rm(this.#folder, { recursive: true, force: true })
+    })
+  }
+
+  #names(): Promise<string[]> {
+    return readdir(this.#folder).catch(orNothing<string[]>([]))
+  }
+
+  async #scan(): Promise<{ files: StoredFile[]; gone: GoneFile[]; usedAt: number }> {
+    const names = await this.#names()
     const files: StoredFile[] = []
     for (const name of names.filter(one => FILE_NAME.test(one))) {
       const file = await this.#readHeader(name)
@@ -48,40 +102,17 @@ export class ThreadFolder {
     return { files, gone, usedAt: status?.mtimeMs ?? 0 }
   }
 
-  async write({ path: name, mime, content }: NewFile, at: number): Promise<StoredFile> {
-    const file = { path: name, bytes: content.length, at, version: sha256(content) }
-    const header = JSON.stringify({ path: name, mime, bytes: file.bytes, at, sha256: file.version })
-    await this.#writeWhole(sha256(name), Buffer.concat([Buffer.from(`${header}\n`), content]))
-    return file
-  }
-
-  /** The content, or null where it is not there any more as it was stored. */
-  async read({ path: name, bytes, version }: StoredFile): Promise<Buffer | null> {
+  async #read({ path: name, bytes, version }: StoredFile): Promise<Buffer | null> {
     const handle = await open(path.join(this.#folder, sha256(name)), READ).catch(orNothing(null))
     if (handle === null) return null
     try {
-      const status = await handle.stat()
-      if (!status.isFile() || status.size > bytes + HEADER_MOST_BYTES) return null
-      const all = await handle.readFile()
+      // Not readFile(), which asks for the size, and once more for the end: the next file waits for each of these.
+      const all = await startOf(handle, bytes + HEADER_MOST_BYTES)
       const content = all.subarray(all.indexOf(0x0a) + 1)
       return content.length === bytes && sha256(content) === version ? content : null
     } finally {
       await handle.close()
     }
-  }
-
-  async remove(name: string): Promise<void> {
-    await this.#unlink(sha256(name))
-  }
-
-  /** Remembers what has gone, until it was told; an empty list: nothing is to be told any more. */
-  async writeGone(gone: readonly GoneFile[]): Promise<void> {
-    if (gone.length === 0) await this.#unlink(GONE_NAME)
-    else await this.#writeWhole(GONE_NAME, Buffer.from(JSON.stringify(gone.slice(-GONE_MOST))))
-  }
-
-  async destroy(): Promise<void> {
-    await rm(this.#folder, { recursive: true, force: true })
   }
 
   async #readGone(): Promise<GoneFile[]> {
@@ -140,6 +171,16 @@ function orNothing<T>(nothing: T): (error: unknown) => T {
     if (['ENOENT', 'ELOOP', 'ENXIO'].includes(code)) return nothing
     throw error
   }
+}
+
+/** So many bytes, or as many as there are. */
+async function startOf(handle: FileHandle, most: number): Promise<Buffer> {
+  const start = Buffer.allocUnsafe(most)
+  let length = 0
+  for (let more = 1; more > 0 && length < most; length += more) {
+    more = (await handle.read(start, length, most - length, null)).bytesRead
+  }
+  return start.subarray(0, length)
 }
 
 function parsed(text: string): unknown {

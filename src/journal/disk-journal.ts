@@ -293,11 +293,6 @@ export class DiskJournal implements Journal {
     return await this.#sync.close(withinMs)
   }
 
-  /** Whether the disk still has not answered: no exit but by SIGKILL ends the process then. */
-  get isStuck(): boolean {
-    return this.#sync.isStuck
-  }
-
   #adopt(record: CallRecord): void {
     // A person has decided, and the end of the worker came before this was removed: the call is answered as that says.
     if (record.key === record.call.fcall_id && this.#isOnDisk(decidedKey(record.call))) {

@@ -162,11 +162,6 @@ export class RecordSync {
     return this.#behind().length === 0
   }
 
-  /** Whether the disk still has not answered: no exit but by SIGKILL ends the process then. */
-  get isStuck(): boolean {
-    return this.#limit.activeCount > 0
-  }
-
   async #write(key: string, entry: Entry): Promise<boolean> {
     entry.isWaiting = false
     const { record } = entry

@@ -11,10 +11,12 @@ describe('STATE_DIR', () => {
   it('is held by one worker: a second one ends with 78 and names the first, which serves on', async () => {
     const backend = await startBackend()
     const first = await startWorkerProcess(backend)
+    const health = logLines(first).find(line => line['msg'] === 'health can be looked at')
     const second = await startProgram(['start'], {
       FLEXUS_API_BASEURL: backend.url,
       FLEXUS_API_KEY: backend.apiKey,
       STATE_DIR: path.join(first.tmp, 'state'),
+      HEALTH_PORT: new URL(String(health?.['url'])).port, // as of two workers with one environment
     })
     expect(await second.exited).toEqual({ code: 78, signal: null })
     expect(second.stderr()).toContain(`in use by another worker (pid ${first.pid} on `)

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { startBackend } from '../e2e/support/answers.js'
+import { faults, startBackend, statusOf, textOf } from '../e2e/support/answers.js'
 import { endPrograms, logLines, startProgram, startWorkerProcess } from '../e2e/support/worker-process.js'
 import { countedCode, expectEnding, findingsOf } from './support/cell.js'
 
@@ -116,5 +116,62 @@ describe('a worker whose disk hangs', { timeout: 120_000 }, () => {
     expect(await worker.exited).toEqual({ code: null, signal: 'SIGKILL' })
     expect(performance.now() - from).toBeLessThan(40_000)
     expect(logLines(worker).at(-1)).toMatchObject({ msg: 'worker has stopped' })
+  })
+
+  describe('below FILES_DIR alone', () => {
+    const filesEnv = () => {
+      const hangs = path.join(folder, 'hanging-files')
+      const apart = { FILES_DIR: path.join(folder, 'files'), HANG_FILES_FILE: hangs, MAX_CONCURRENT_CALLS: '6' }
+      return { hangs, env: { ...env, ...apart } }
+    }
+
+    it('reaches its backend by name, answers calls, and ends when it is told to', async () => {
+      const backend = await startBackend()
+      const { hangs, env } = filesEnv()
+      const FLEXUS_API_BASEURL = backend.url.replace('127.0.0.1', 'localhost')
+      const worker = await startWorkerProcess(backend, { ...env, FLEXUS_API_BASEURL })
+      const asked: string[] = []
+      const push = (chat: number) => {
+        const code = `open("kept.txt", "w").write("${chat}")\nprint("written")`
+        const fcall_arguments = JSON.stringify({ code, timeout_seconds: null })
+        const call = backend.pushCall({ fcall_arguments, fcall_ft_id: `chat-${chat}`, located_fgroup_id: 'g' })
+        asked.push(call.fcall_id)
+        return backend.waitForAnswer(call.fcall_id, 40_000)
+      }
+      const chats = [1, 2, 3, 4, 5, 6]
+      for (const answer of await Promise.all(chats.map(push))) expect(textOf(answer)).toContain('[kept: ')
+      writeFileSync(hangs, '')
+      // Each would wait in a thread of its own.
+      const answers = await Promise.all(chats.map(push))
+      for (const answer of answers) {
+        expect(statusOf(answer)).toBe('completed')
+        expect(textOf(answer)).toContain('[not kept for later calls: kept.txt (')
+      }
+      backend.dropConnections()
+      await backend.waitFor(() => backend.subscribers === 0, 10_000)
+      expect(statusOf(await push(7))).toBe('completed')
+      const from = performance.now()
+      worker.child.kill('SIGTERM')
+      expect(await worker.exited).toEqual({ code: null, signal: 'SIGKILL' })
+      expect(performance.now() - from).toBeLessThan(10_000)
+      expect(logLines(worker).at(-1)).toMatchObject({ msg: 'worker has stopped', answered: true })
+      expect(faults(backend, asked)).toEqual([])
+      rmSync(hangs)
+    })
+
+    it('while it starts serves all the same, and ends when it is told to', async () => {
+      const backend = await startBackend()
+      const { hangs, env } = filesEnv()
+      writeFileSync(hangs, '')
+      const worker = await startWorkerProcess(backend, env)
+      const call = backend.pushCode(countedCode(0))
+      await backend.waitForAnswer(call.fcall_id, 40_000)
+      const from = performance.now()
+      worker.child.kill('SIGTERM')
+      expect(await worker.exited).toEqual({ code: null, signal: 'SIGKILL' })
+      expect(performance.now() - from).toBeLessThan(10_000)
+      expect(logLines(worker).at(-1)).toMatchObject({ msg: 'worker has stopped', answered: true })
+      rmSync(hangs)
+    })
   })
 })

@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { DirectoryStore, type DirectoryStoreOptions } from '../../../src/files/directory-store.js'
+import { Disk } from '../../../src/files/disk.js'
 import { sha256, threadName } from '../../../src/files/names.js'
 import type { FileStore, ThreadKey } from '../../../src/files/store.js'
 
@@ -224,5 +225,55 @@ describe('a directory of files', () => {
     await store.keep(CHAT, [file('a')])
     expect(await contents(store)).toEqual({ a: 'a' })
     chmodSync(folder, 0o700)
+  })
+
+  it('has one operation on its disk at a time, whatever is done, so that one that hangs has one thread', async () => {
+    const folder = place()
+    let now = Date.now()
+    let most = 0
+    let isOver = false
+    const watch = () => {
+      most = Math.max(most, process.getActiveResourcesInfo().filter(name => name === 'FSReqPromise').length)
+      if (!isOver) setImmediate(watch)
+    }
+    watch()
+    const chats = Array.from({ length: 20 }, (_, n) => ({ group: 'g', thread: String(n) }))
+    const store = open(folder, { wallClock: () => now, totalBytes: 16 * 1024 })
+    await Promise.all(
+      chats.map(chat =>
+        store.keep(
+          chat,
+          ['a', 'b', 'c'].map(name => file(name, Buffer.alloc(1_024))),
+        ),
+      ),
+    )
+    await Promise.all(chats.map(chat => contents(store, chat)))
+    const next = open(folder, { wallClock: () => now })
+    await next.open()
+    for (const _ of ['their files', 'their folders']) {
+      now += 11 * HOUR
+      await next.sweep()
+    }
+    isOver = true
+    expect(readdirSync(folder)).toEqual([])
+    expect(most).toBe(1)
+  })
+
+  it('refuses at once what would wait for a disk that hangs, and goes on when it answers', async () => {
+    const disk = new Disk(20)
+    const store = open(place(), { disk })
+    await store.keep(CHAT, [file('a')])
+    let answer = () => {}
+    const hanging = disk.run(() => new Promise<void>(resolve => (answer = resolve)))
+    await expect.poll(() => disk.hangs).toBe(true)
+    const one = { path: 'a', bytes: 1, at: 0, version: sha256(Buffer.from('a')) }
+    const refused = { name: 'StoreError', message: 'the disk of the worker does not answer' }
+    await expect(store.list(CHAT)).rejects.toMatchObject(refused)
+    await expect(store.get(CHAT, one)).rejects.toMatchObject(refused)
+    await expect(store.keep(OTHER, [file('b')])).rejects.toMatchObject(refused)
+    await expect(store.remove(CHAT, [one])).rejects.toMatchObject(refused)
+    answer()
+    await hanging
+    expect(await contents(store)).toEqual({ a: 'a' })
   })
 })

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { CollectRoom } from '../../../src/sandbox/collected.js'
 import { Shown } from '../../../src/sandbox/shown.js'
@@ -7,11 +8,13 @@ import { png } from '../../support/images.js'
 const frame = (head: unknown, rest: string | Buffer = '') =>
   Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), Buffer.from(rest as string)])
 
+const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+
 describe('what a run shows', () => {
   test('is heard in its order', () => {
     const shown = new Shown()
     shown.hear(frame({ kind: 'text', name: 'display 1' }, 'a\0\nb'))
-    shown.hear(frame({ kind: 'image', name: 'figure 1', saved: ['plot.png'] }, png()))
+    shown.hear(frame({ kind: 'image', name: 'figure 1', saved: [digest(png(3, 3))] }, png()))
     shown.hear(frame({ kind: 'left_out', name: 'figure 2', reason: 'could not be drawn' }))
     expect(shown.report()).toEqual({
       valueText: null,
@@ -24,9 +27,9 @@ describe('what a run shows', () => {
         leftOut: [{ name: 'figure 2', reason: 'could not be drawn' }],
       },
     })
-    shown.hear(frame({ kind: 'saved', name: 'figure 1', saved: ['later.png'] }))
-    for (const name of ['plot.png', 'later.png']) {
-      expect(shown.parts.image({ name, bytes: png(3, 3) })).toEqual({ same: 'figure 1' })
+    shown.hear(frame({ kind: 'saved', name: 'figure 1', saved: [digest(png(5, 5))] }))
+    for (const bytes of [png(3, 3), png(5, 5)]) {
+      expect(shown.parts.image({ name: 'plot.png', bytes })).toEqual({ same: 'figure 1' })
     }
   })
 
