@@ -25,11 +25,14 @@ const close = (code: number, ends: WireFault['ends'] = 'subscription'): WireFaul
   strike: async ({ backend }) => backend.dropConnections(code),
 })
 
+/** Not for longer, though it has met none: a worker that posts seldom since posts fail would never be done with what piles up. */
 const post = (name: string, rule: Misbehaviour): WireFault => ({
   name,
   ends: 'nothing',
-  strike: async ({ backend }) => {
-    backend.misbehave(rule, { operation: 'cloudtool_post_result', times: 2 })
+  strike: async ({ backend }, ms) => {
+    const clear = backend.misbehave(rule, { operation: 'cloudtool_post_result', times: 2 })
+    await sleep(ms)
+    clear()
   },
 })
 
