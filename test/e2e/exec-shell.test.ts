@@ -16,7 +16,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 const ENV = { ...process.env, SANDBOX_PYTHON: PYTHON, SANDBOX_PRELOAD: 'none', NO_COLOR: '1' }
 
 function shell(command: string, input = '') {
-  const [name, ...args] = ['bash', '-c', command]
+  const [name, ...args] = ['bash', '--norc', '-c', command]
   return spawnSync(name as string, args, {
     cwd: folder,
     env: { ...ENV, MAIN },

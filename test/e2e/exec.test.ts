@@ -117,7 +117,7 @@ describe('exec', () => {
 
   it('a reader that closes early, as in "| head -1", ends it quietly and soon', async () => {
     const endless = 'import itertools\nfor n in itertools.count(): print("line", n)'
-    const shell = spawn('bash', ['-c', 'node "$0" exec - | head -1; echo "exit $PIPESTATUS"', MAIN], {
+    const shell = spawn('bash', ['--norc', '-c', 'node "$0" exec - | head -1; echo "exit $PIPESTATUS"', MAIN], {
       env: { ...process.env, SANDBOX_PYTHON: PYTHON, SANDBOX_PRELOAD: 'none' },
       stdio: ['pipe', 'pipe', 'pipe'],
     })

@@ -233,7 +233,8 @@ while True:
     const section = readme.slice(readme.indexOf('## Tools for the code'), readme.indexOf('## Configuration'))
     const [command = '', shown = ''] = [...section.matchAll(/```(?:sh|text)\n(.*?)```/gs)].map(match => match[1])
     expect(command).toContain('node dist/main.js exec -')
-    const child = spawn('bash', ['-euc', command], {
+    // A bash whose standard input is a socket, as here, may think that it was started from afar, and read its start-up files.
+    const child = spawn('bash', ['--norc', '-euc', command], {
       cwd: root,
       env: { ...process.env, ...QUIET },
     })
