@@ -1,10 +1,11 @@
 import { constants } from 'node:fs'
-import { lstat, open, readdir, rm, unlink } from 'node:fs/promises'
+import { type FileHandle, lstat, open, readdir, rm, unlink } from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
 import { exactJson, parseExactly } from '../exact-json.js'
 import type { Json } from '../toolbox/tool-entry.js'
 import type { EarlierSteps, ToolStep } from '../toolbox/tool-log.js'
+import { isDiskRefusing } from './answered-files.js'
 import { fileNameOf } from './record.js'
 import { makeFolder } from './record-files.js'
 
@@ -69,14 +70,21 @@ export class ToolSteps {
     this.#forgotten = forgotten
   }
 
-  /** Removes what belongs to none of `calls`, ids of calls. Errors: a folder that can't be made, or is not ours. */
+  /** Removes what belongs to none of `calls`, ids of calls. Errors: a folder that is not ours, or can't be made though the disk takes more. */
   static async open(stateDir: string, calls: Iterable<string>): Promise<ToolSteps> {
     const folder = path.join(stateDir, 'tools')
-    await makeFolder(folder)
+    let names: string[] = []
+    try {
+      await makeFolder(folder)
+      names = await readdir(folder)
+    } catch (error) {
+      // Calls are served from memory then; the folder is made when a call first notes something.
+      if (!isDiskRefusing(error)) throw error
+    }
     const known = new Set([...calls].map(fileNameOf))
     const files = new Map<string, number>()
     const forgotten: { readonly name: string; readonly at: number }[] = []
-    for (const name of await readdir(folder)) {
+    for (const name of names) {
       const isKnown = known.has(name)
       if (!isKnown && !FORGOTTEN.test(name)) {
         if (NAME.test(name)) await unlink(path.join(folder, name)).catch(() => {})
@@ -124,13 +132,23 @@ export class ToolSteps {
     // A write that failed, or the end of an earlier life, may have left half a line: it must not swallow this one.
     const text = this.#endWhole.delete(name) || this.#files.get(name) === 0 ? line : `\n${line}`
     this.#files.set(name, (this.#files.get(name) ?? 0) + Buffer.byteLength(text, 'utf8'))
-    const file = await open(path.join(this.#folder, name), flags, 0o600)
+    const file = await this.#open(name, flags)
     try {
       await file.appendFile(text)
     } finally {
       await file.close()
     }
     this.#endWhole.add(name)
+  }
+
+  async #open(name: string, flags: number): Promise<FileHandle> {
+    try {
+      return await open(path.join(this.#folder, name), flags, 0o600)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      await makeFolder(this.#folder)
+      return await open(path.join(this.#folder, name), flags, 0o600)
+    }
   }
 
   /**
@@ -177,9 +195,8 @@ export class ToolSteps {
     this.#files.delete(name)
     this.#endWhole.delete(name)
     await this.#inTurn(fcallId, async () => {
-      const mark = path.join(this.#folder, name.replace('.json', MARK))
       const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW
-      await (await open(mark, flags, 0o600)).close()
+      await (await this.#open(name.replace('.json', MARK), flags)).close()
       await rm(path.join(this.#folder, name), { force: true })
     })
     this.#writing.delete(fcallId)

@@ -7,6 +7,7 @@ import type { ClaimedCall, StoredAnswer } from '../../../src/journal/journal.js'
 import { ToolSteps } from '../../../src/journal/tool-steps.js'
 import type { ToolStep } from '../../../src/toolbox/tool-log.js'
 import { captureLog } from '../../backend/support/fixtures.js'
+import { makeSmallDisk } from '../../fault/support/small-disk.js'
 
 const ANSWER: StoredAnswer = { content: '"done"', provenance: '{}', dollars: 0, asPlaceholder: false }
 
@@ -36,6 +37,20 @@ describe('what a call has called, on disk', () => {
     expect(await steps.read('c')).toEqual(all)
     expect(await (await ToolSteps.open(dir, ['c'])).read('c')).toEqual(all)
     expect(await steps.read('other')).toEqual({ steps: [], isWhole: true })
+  })
+
+  it('keeps no worker from its start where the disk takes no folder for it, and is written once it does', async () => {
+    const disk = await makeSmallDisk()
+    onTestFinished(() => disk.close())
+    disk.setReadOnly(true)
+    const steps = await ToolSteps.open(disk.pathFromHere, [])
+    await expect(steps.note('c', called(0))).rejects.toThrow('EROFS')
+    disk.setReadOnly(false)
+    await steps.note('c', called(1))
+    expect(await (await ToolSteps.open(disk.pathFromHere, ['c'])).read('c')).toEqual({
+      steps: [called(1)],
+      isWhole: true,
+    })
   })
 
   it('is read after all that was written before', async () => {
