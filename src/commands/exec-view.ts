@@ -1,8 +1,8 @@
 import { dollars, duration } from '../dev/amounts.js'
 import { createPaint, printable, type Terminal } from '../dev/terminal.js'
 import type { Outcome } from '../outcome.js'
+import { fileSize } from '../quantities.js'
 import { linesBelow } from '../tool/make-outcome.js'
-import { fileSize } from '../tool/quantities.js'
 
 const STATUS_AFTER_MS = 2_000
 const STATUS_EVERY_MS = 1_000

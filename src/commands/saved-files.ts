@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { access, mkdir, open } from 'node:fs/promises'
 import path from 'node:path'
 import type { CollectedFiles, Part } from '../outcome.js'
-import { fileSize } from '../tool/quantities.js'
+import { fileSize } from '../quantities.js'
 import { showOnOneLine } from '../tool/readable-text.js'
 
 export interface FilesToSave {

@@ -1,19 +1,19 @@
 import type { Logger } from 'pino'
 import type { CollectedFiles } from '../outcome.js'
+import { mebibytes } from '../quantities.js'
 import type { InputFile } from '../sandbox/inputs.js'
 import { TimeLimitError, withTimeLimit } from '../time-limit.js'
 import { pathProblem } from './names.js'
 import type { FileStore, StoredFile, ThreadKey } from './store.js'
 import { StoreError } from './store.js'
 
-const MIB = 1024 * 1024
 /** For asking what there is, before the code; for reading it; for storing what the code has made. */
 const LIST_MS = 3_000
 const READ_MS = 10_000
 const KEEP_MS = 8_000
 /** Small ones are read ahead, so that each does not wait for the one before it. */
 const AHEAD = 4
-const AHEAD_BYTES = MIB
+const AHEAD_BYTES = 1024 * 1024
 const NAMED_MOST = 10
 
 interface FilesBounds {
@@ -276,10 +276,6 @@ function named(reasons: ReadonlyMap<string, string>): string {
 function listed(names: readonly string[]): string {
   const more = names.length - NAMED_MOST
   return names.slice(0, NAMED_MOST).join(', ') + (more > 0 ? ` and ${more} more` : '')
-}
-
-function mebibytes(bytes: number): string {
-  return `${Math.round((bytes / MIB) * 10) / 10} MiB`
 }
 
 /** For the model and the log. Messages of Node name paths of this machine, so of those only the code is told. */

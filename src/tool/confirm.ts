@@ -1,6 +1,6 @@
 import type { Outcome } from '../outcome.js'
+import { seconds } from '../quantities.js'
 import type { Mask } from './masked.js'
-import { seconds } from './quantities.js'
 import { headOf, showInvisible } from './readable-text.js'
 import type { Reply } from './tool.js'
 

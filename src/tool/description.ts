@@ -1,7 +1,7 @@
 import type { Config } from '../config.js'
 import type { SandboxFacts } from '../outcome.js'
+import { mebibytes, seconds } from '../quantities.js'
 import { IMAGES_MOST } from '../shown-parts.js'
-import { mebibytes, seconds } from './quantities.js'
 
 /**
  * What the model is told of the tool: the limits in force, what is there, how results look. Short, as each call pays for it.

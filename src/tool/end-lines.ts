@@ -1,5 +1,5 @@
 import type { LimitHit, SandboxReport, ToolCallRecord } from '../outcome.js'
-import { mebibytes, seconds } from './quantities.js'
+import { mebibytes, seconds } from '../quantities.js'
 import { showOnOneLine } from './readable-text.js'
 
 /** How the code ended, as phrases for bracketed lines; none where it completed without meeting a limit. */

@@ -8,13 +8,13 @@ import type {
   ToolCallRecord,
   Usage,
 } from '../outcome.js'
+import { fileSize } from '../quantities.js'
 import { dollarsOf } from './cost.js'
 import { endLines, madeCalls } from './end-lines.js'
 import { hints } from './hints.js'
 import { maskedOutcome, maskedReport } from './masked.js'
 import { type OutcomeContext, provenanceOf } from './provenance.js'
 import type { PythonArgs } from './python-arguments.js'
-import { fileSize } from './quantities.js'
 import { cleanText, showOnOneLine } from './readable-text.js'
 
 export interface OutcomeInput extends OutcomeContext {

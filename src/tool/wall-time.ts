@@ -1,5 +1,5 @@
 import type { SandboxConfig } from '../config.js'
-import { seconds } from './quantities.js'
+import { seconds } from '../quantities.js'
 
 /** Less than this is not worth starting: interpreter, imports and the answer need some of it. */
 export const LEAST_WALL_MS = 1_000

@@ -1,5 +1,5 @@
 import type { Part } from '../outcome.js'
-import { fileSize } from './quantities.js'
+import { fileSize } from '../quantities.js'
 import { cleanText, showOnOneLine } from './readable-text.js'
 
 /**

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { fileSize } from '../../tool/quantities.js'
+import { fileSize } from '../../quantities.js'
 import { dollars, duration } from '../amounts.js'
 import type { CallDetail } from '../page-protocol.js'
 import { Approval } from './approval.js'

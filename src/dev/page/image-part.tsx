@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { fileSize } from '../../tool/quantities.js'
+import { fileSize } from '../../quantities.js'
 
 /** What a part's own type may be, and how its bytes begin; nothing else is shown as a picture. SVG is none of these: it can carry scripts. */
 const SIGNATURES: Readonly<Record<string, { readonly begins: readonly number[]; readonly ending: string }>> = {

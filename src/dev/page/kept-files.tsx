@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { fileSize } from '../../tool/quantities.js'
+import { fileSize } from '../../quantities.js'
 import { safeFileName } from '../file-name.js'
 import { listFiles } from './server.js'
 

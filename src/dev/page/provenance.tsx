@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { fileSize } from '../../tool/quantities.js'
+import { fileSize } from '../../quantities.js'
 import { dollars, duration } from '../amounts.js'
 
 type Facts = Readonly<Record<string, unknown>>

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { mebibytes } from '../../quantities.js'
 import { type Json, ToolFailure } from '../tool-entry.js'
 import { nestsDeeperThan } from './nesting.js'
 
@@ -31,7 +32,7 @@ export function resultValue(result: z.output<typeof CALL_RESULT>): Json {
     const bytes = typeof block['data'] === 'string' ? Math.floor((block['data'].length * 3) / 4) : 0
     if (bytes <= DATA_MAX_BYTES) continue
     throw new ToolFailure(
-      `the result holds a block of the type ${block.type} with ${mebibytes(bytes)} MiB; at most ${mebibytes(DATA_MAX_BYTES)} MiB are taken`,
+      `the result holds a block of the type ${block.type} with ${mebibytes(bytes)}; at most ${mebibytes(DATA_MAX_BYTES)} are taken`,
       true,
     )
   }
@@ -45,8 +46,4 @@ function failureText(content: z.output<typeof CALL_RESULT>['content']): string {
   const text = content.flatMap(block => (typeof block['text'] === 'string' ? [block['text']] : [])).join('\n')
   if (text.trim() === '') return 'the tool failed and does not say why'
   return text.length > FAILURE_CHARS ? `${text.slice(0, FAILURE_CHARS).toWellFormed()}…` : text
-}
-
-function mebibytes(bytes: number): number {
-  return Math.round((bytes / 1024 / 1024) * 10) / 10
 }
